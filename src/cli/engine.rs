@@ -1,0 +1,54 @@
+//! Puts an engine together: drivers, tools and sandbox, as the configuration says.
+//!
+//! The only place that knows which parts a session is made of. Called by `commands/exec.rs`
+//! and `commands/demo.rs`.
+
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::agent::Engine;
+use crate::agent::History;
+use crate::agent::SessionSpec;
+use crate::config::Config;
+use crate::model::catalog;
+use crate::model::factory;
+use crate::sandbox;
+use crate::sandbox::LocalRunner;
+use crate::tools;
+
+/// Shells that read command lines, the first that is there.
+const SHELLS: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/bin/sh"];
+
+/// Returns an engine for this configuration. Nothing is started, read or sent yet.
+pub(crate) fn build_engine(config: &Config) -> anyhow::Result<Engine> {
+    Ok(Engine {
+        drivers: factory::factory(config.provider.clone()),
+        tools: tools::builtin(&catalog::lookup(&config.model), find_shell()),
+        runner: Arc::new(LocalRunner::new(find_helper()?)),
+        observers: Vec::new(),
+    })
+}
+
+/// Returns what a session starts from, with the part of our environment that commands get.
+pub(crate) fn build_spec(config: Arc<Config>, history: History) -> SessionSpec {
+    let ours = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let env = sandbox::command_env(ours, &config.shell_environment, &config.key_variables);
+    SessionSpec { config, history, interactive: false, env, shell: find_shell().to_owned() }
+}
+
+/// Returns the program that is started as the sandbox's helper: this very one.
+///
+/// By its path it could be another by now: a confined command may replace it where it lies below
+/// a writable root, and the helper runs unconfined.
+fn find_helper() -> std::io::Result<PathBuf> {
+    if cfg!(target_os = "linux") {
+        return Ok(PathBuf::from("/proc/self/exe"));
+    }
+    std::env::current_exe()
+}
+
+fn find_shell() -> &'static str {
+    SHELLS.into_iter().find(|shell| Path::new(shell).exists()).unwrap_or("/bin/sh")
+}

@@ -1,0 +1,103 @@
+//! The door: arguments in, a front end started, an exit code out.
+//!
+//! The only place that sees every layer, and the only one that puts them together. Each
+//! subcommand is a file in `commands/`. Called by `main.rs` alone.
+
+mod args;
+mod commands;
+mod engine;
+mod exit_code;
+mod out;
+mod settings;
+
+use std::process::ExitCode as ProcessExitCode;
+
+use clap::Parser;
+
+use crate::agent::StartError;
+use crate::cli::args::Cli;
+use crate::cli::args::Command;
+use crate::cli::commands::exec::ResumeError;
+use crate::cli::exit_code::ExitCode;
+use crate::config::ConfigError;
+use crate::frontend::exec::InputError;
+use crate::frontend::exec::SchemaError;
+use crate::sandbox;
+use crate::store::session_file::SessionFileError;
+
+/// Runs the program.
+pub fn main() -> ProcessExitCode {
+    // The binary is also its own sandbox helper, which must start before all else.
+    if let Some(code) = sandbox::run_if_asked() {
+        return code;
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return report_usage(&error),
+    };
+    start_tracing();
+    run(cli).unwrap_or_else(|error| report(&error)).into()
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let Cli { settings, command } = cli;
+    match command {
+        Some(Command::Exec(args)) => commands::exec::run(args.into_request(settings)),
+        Some(Command::Demo(args)) => commands::demo::run(args),
+        Some(Command::Login(args)) => commands::login::run(&args, &settings),
+        Some(Command::Logout) => commands::login::run_logout(),
+        Some(Command::Trust(args)) => commands::trust::run(&args, &settings),
+        Some(Command::Config(args)) => commands::config::run(&args, &settings),
+        None => {
+            let hint = "gimlet exec \"what to do\" works now; gimlet demo shows it without a key";
+            out::report_error("the terminal interface is not part of this version", Some(hint));
+            Ok(ExitCode::Usage)
+        }
+    }
+}
+
+/// Prints what clap says: help and version to stdout, mistakes to stderr.
+fn report_usage(error: &clap::Error) -> ProcessExitCode {
+    // Printing fails when nobody reads any more, and then there is nobody to tell.
+    let _ = error.print();
+    let is_mistake = error.use_stderr();
+    let code = if is_mistake { ExitCode::Usage } else { ExitCode::Done };
+    code.into()
+}
+
+/// Says what went wrong in one line and a hint, and returns the code for it.
+fn report(error: &anyhow::Error) -> ExitCode {
+    let (code, hint) = if let Some(error) = error.downcast_ref::<ConfigError>() {
+        (ExitCode::Usage, error.hint())
+    } else if let Some(error) = error.downcast_ref::<InputError>() {
+        (ExitCode::Usage, Some(error.hint().to_owned()))
+    } else if let Some(error) = error.downcast_ref::<SchemaError>() {
+        (ExitCode::Usage, Some(error.hint().to_owned()))
+    } else if let Some(error) = error.downcast_ref::<ResumeError>() {
+        (ExitCode::Usage, Some(error.hint().to_owned()))
+    } else if let Some(error) = error.downcast_ref::<StartError>() {
+        (code_of_start(error), error.hint())
+    } else {
+        (ExitCode::Failed, None)
+    };
+    out::report_error(&format!("{error:#}"), hint.as_deref());
+    code
+}
+
+fn code_of_start(error: &StartError) -> ExitCode {
+    match error {
+        StartError::Driver(error) => ExitCode::from_error(error.kind),
+        StartError::File(SessionFileError::NotFound(_)) => ExitCode::Usage,
+        StartError::File(_) => ExitCode::Failed,
+    }
+}
+
+/// Logs to stderr what `GIMLET_LOG` asks for, e.g. `GIMLET_LOG=gimlet=debug`; else nothing.
+fn start_tracing() {
+    let Ok(filter) = std::env::var("GIMLET_LOG") else { return };
+    // A second subscriber, or a filter that does not parse, leaves things as they are.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .try_init();
+}

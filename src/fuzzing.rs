@@ -1,0 +1,190 @@
+//! What the fuzz targets of `tests/fuzz` call: one function per parser of untrusted bytes.
+//!
+//! Each takes the fuzzer's bytes, makes the parser's inputs of them and panics when a promise
+//! is broken. Built with `--cfg fuzzing` only, so that private modules stay private. Nothing
+//! of ours calls it.
+#![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a panic is the finding")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+
+use uuid::Uuid;
+
+use crate::model::ResponseEvent;
+use crate::model::responses::decode::Decoder;
+use crate::model::sse::SseGuard;
+use crate::patch;
+use crate::patch::{ChunkLine, FileAction, FilePatch, FileWrite, Patch};
+use crate::policy;
+use crate::protocol::{
+    CommandLine, EVENT_VERSION, Event, EventMsg, SessionId, TurnId, WarningKind,
+};
+use crate::store::session_file::{SessionFile, path_of};
+
+/// Files longer than this are not compared line by line: the table grows with the square.
+const LINES_COMPARED_MAX: usize = 200;
+
+/// Holds that events do not depend on where the network cut the stream. The first byte says
+/// how many of the following ones are sizes of chunks; the stream is what remains.
+pub fn sse(data: &[u8]) {
+    let Some((&count, rest)) = data.split_first() else { return };
+    let (sizes, stream) = rest.split_at(usize::from(count % 16).min(rest.len()));
+    let whole = decode([stream].into_iter());
+    let mut chunks = Vec::new();
+    let mut left = stream;
+    for size in sizes.iter().cycle() {
+        let (chunk, after) = left.split_at(usize::from(*size % 32 + 1).min(left.len()));
+        chunks.push(chunk);
+        left = after;
+        if left.is_empty() {
+            break;
+        }
+    }
+    chunks.push(left);
+    assert_eq!(decode(chunks.into_iter()), whole, "cut and whole differ");
+}
+
+fn decode<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> (Vec<ResponseEvent>, String) {
+    let (mut guard, mut frames) = (SseGuard::default(), Vec::new());
+    let mut framed = Ok(());
+    for chunk in chunks {
+        framed = framed.and_then(|()| guard.feed(chunk, &mut frames));
+    }
+    framed = framed.and_then(|()| guard.finish(&mut frames));
+    let (mut decoder, mut events) = (Decoder::default(), VecDeque::new());
+    let decoded = frames.iter().try_for_each(|frame| decoder.decode(frame, &mut events));
+    (join_deltas(events), format!("{framed:?} {decoded:?} {}", decoder.is_completed()))
+}
+
+/// Joins neighbouring deltas of one kind: how text is divided promises nothing.
+fn join_deltas(events: VecDeque<ResponseEvent>) -> Vec<ResponseEvent> {
+    let mut joined: Vec<ResponseEvent> = Vec::new();
+    for event in events {
+        match (joined.last_mut(), &event) {
+            (Some(ResponseEvent::TextDelta(text)), ResponseEvent::TextDelta(more))
+            | (Some(ResponseEvent::ReasoningDelta(text)), ResponseEvent::ReasoningDelta(more))
+            | (Some(ResponseEvent::ArgumentsDelta(text)), ResponseEvent::ArgumentsDelta(more)) => {
+                text.push_str(more);
+            }
+            _ => joined.push(event),
+        }
+    }
+    joined
+}
+
+/// Holds that a patch changes no line that it does not name. The patch ends at the first zero
+/// byte; what follows is what every file it names holds.
+pub fn patch(data: &[u8]) {
+    let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
+    let (text, content) = data.split_at(end);
+    let content = content.strip_prefix(b"\0");
+    let Ok(patch) = patch::parse(&String::from_utf8_lossy(text)) else { return };
+    let base = Path::new("/project");
+    let paths = patch.paths(base);
+    let files: BTreeMap<_, _> =
+        paths.iter().map(|path| (path.clone(), content.map(<[u8]>::to_vec))).collect();
+    let Ok(applied) = patch::apply(&patch, base, &files) else { return };
+    for write in &applied.writes {
+        assert!(paths.contains(&write.path), "{} is not named", write.path.display());
+        assert_eq!(write.old.as_deref(), content, "not what the file held");
+        check_kept_lines(&patch, base, write);
+    }
+}
+
+fn check_kept_lines(patch: &Patch, base: &Path, write: &FileWrite) {
+    let names = |path: &Path| patch::absolute(base, path) == write.path;
+    let moved_here = |file: &FilePatch| matches!(&file.action, FileAction::Update { move_to: Some(to), .. } if names(to));
+    let changes: Vec<_> =
+        patch.files.iter().filter(|file| names(&file.path) || moved_here(file)).collect();
+    let [file] = changes.as_slice() else { return };
+    let FileAction::Update { move_to: None, chunks } = &file.action else { return };
+    let (Some(old), Some(new)) = (&write.old, &write.content) else { return };
+    let lines = chunks.iter().flat_map(|chunk| &chunk.lines);
+    let (mut added, mut removed) = (0, 0);
+    for line in lines {
+        match line {
+            ChunkLine::Context(_) => {}
+            // In a file whose lines end in CR alone, each one in the text ends a line.
+            ChunkLine::Add(text) => added += 1 + text.matches('\r').count(),
+            ChunkLine::Remove(_) => removed += 1,
+        }
+    }
+    let end = if old.contains(&b'\r') && !old.contains(&b'\n') { b'\r' } else { b'\n' };
+    let (old, new) = (split_lines(old, end), split_lines(new, end));
+    if old.len().max(new.len()) > LINES_COMPARED_MAX {
+        return;
+    }
+    let kept = count_common(&old, &new);
+    assert!(kept + removed >= old.len(), "{removed} lines go, but {kept} stay of {}", old.len());
+    assert!(kept + added >= new.len(), "{added} lines come, but {} are there", new.len());
+}
+
+fn split_lines(bytes: &[u8], end: u8) -> Vec<&[u8]> {
+    bytes.split_inclusive(|byte| *byte == end).collect()
+}
+
+/// Returns the length of the longest common subsequence.
+fn count_common(left: &[&[u8]], right: &[&[u8]]) -> usize {
+    let mut above = vec![0; right.len() + 1];
+    for one in left {
+        let mut row = vec![0; right.len() + 1];
+        for (column, other) in right.iter().enumerate() {
+            row[column + 1] = if same_line(one, other) {
+                above[column] + 1
+            } else {
+                above[column + 1].max(row[column])
+            };
+        }
+        above = row;
+    }
+    above.last().copied().unwrap_or(0)
+}
+
+/// Compares lines; the one that ended a file may have got a line end.
+fn same_line(left: &[u8], right: &[u8]) -> bool {
+    let ended = |long: &[u8], short: &[u8]| {
+        matches!(long.strip_prefix(short), Some(b"" | b"\n" | b"\r" | b"\r\n"))
+    };
+    ended(left, right) || ended(right, left)
+}
+
+/// Holds that every command is judged, as a script and as words, and always the same.
+pub fn command(data: &[u8]) {
+    let text = String::from_utf8_lossy(data).into_owned();
+    let argv = text.split('\0').map(str::to_owned).collect();
+    let script = CommandLine::Shell { program: "/bin/sh".to_owned(), login: false, script: text };
+    for command in [script, CommandLine::Argv { argv }] {
+        let known = policy::is_known_read_only(&command);
+        assert_eq!(policy::is_known_read_only(&command), known);
+        let _ = patch::detect(&command);
+    }
+}
+
+/// Holds that a session file of any bytes opens, and that what is appended to it is read back.
+pub fn session_file(data: &[u8]) {
+    let state = tempfile::tempdir().unwrap();
+    let id = SessionId(Uuid::from_u128(0x019a_0000_0000_7000_8000_0000_0000_0001));
+    let path = path_of(state.path(), id);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, data).unwrap();
+    let (mut file, first) = SessionFile::open(state.path(), id).unwrap();
+    let (seq, prev_hash) = file.next();
+    let event = Event {
+        v: EVENT_VERSION,
+        seq,
+        prev_hash: prev_hash.to_owned(),
+        at: String::new(),
+        session: id,
+        turn: TurnId(0),
+        parent: None,
+        response_id: None,
+        call_id: None,
+        msg: EventMsg::Warning { kind: WarningKind::Other, message: "more".to_owned(), hint: None },
+    };
+    file.append(&event).unwrap();
+    drop(file);
+    let (_, second) = SessionFile::open(state.path(), id).unwrap();
+    assert_eq!(second.torn_bytes, 0, "torn twice");
+    assert_eq!(second.events.len(), first.events.len() + 1);
+    assert_eq!(second.events.last(), Some(&event));
+}

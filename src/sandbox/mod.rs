@@ -1,0 +1,180 @@
+//! Running commands, confined. `CommandRunner` is the one door; `plan.rs` decides what is
+//! confined how, from a policy and facts; the helper carries the plan out.
+//!
+//! Knows nothing of tools, approvals or sessions. Called by `tools/shell.rs`; the binary's
+//! `main` hands `helper::run_if_asked` the process when it was re-executed as the helper.
+
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::io::AsyncRead;
+
+use crate::protocol::{SandboxLevel, SandboxPolicy};
+
+mod environment;
+#[cfg(target_os = "linux")]
+mod exposure;
+#[cfg(target_os = "linux")]
+mod facts;
+#[cfg(target_os = "linux")]
+mod helper;
+#[cfg(target_os = "linux")]
+mod landlock;
+#[cfg(target_os = "linux")]
+mod plan;
+#[cfg(target_os = "linux")]
+mod process_tree;
+mod run;
+#[cfg(target_os = "linux")]
+mod runner;
+#[cfg(target_os = "linux")]
+mod seccomp;
+#[cfg(not(target_os = "linux"))]
+mod unconfined;
+
+pub use environment::command_env;
+#[cfg(target_os = "linux")]
+pub use exposure::level_under;
+#[cfg(target_os = "linux")]
+pub use helper::run_if_asked;
+#[cfg(target_os = "linux")]
+pub use landlock::level;
+pub use run::{OUTPUT_BYTES_MAX, RunLimits, likely_denied, run};
+#[cfg(target_os = "linux")]
+pub use runner::LocalRunner;
+#[cfg(not(target_os = "linux"))]
+pub use unconfined::{LocalRunner, level, level_under, run_if_asked};
+
+/// One command to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExecRequest {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Where, absolute.
+    pub cwd: PathBuf,
+    /// The whole environment, already filtered.
+    pub env: Vec<(String, String)>,
+    /// What it can reach; `None` runs it outside the sandbox, by the user's own word only.
+    pub sandbox: Option<SandboxPolicy>,
+}
+
+/// How well commands are confined here, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LevelReport {
+    /// The level.
+    pub level: SandboxLevel,
+    /// Why not the full one.
+    pub reason: Option<String>,
+    /// What should be hidden and cannot be, because it lies inside a writable root.
+    pub exposed: Option<String>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExitState {
+    /// Its exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// The end of a command that was run by `run`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExecResult {
+    /// How it ended.
+    pub end: CommandEnd,
+    /// Both streams in the order they came, head and tail kept within `OUTPUT_BYTES_MAX`.
+    pub output: Vec<u8>,
+    /// Bytes left out of `output` between head and tail.
+    pub omitted_bytes: u64,
+    /// Offset in `output` at which bytes were left out; its length when none were.
+    pub omitted_at: usize,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+/// How a command that was run by `run` ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandEnd {
+    /// By itself.
+    Exited(ExitState),
+    /// Killed, with all it started: its time was over.
+    TimedOut,
+    /// Killed, with all it started: the turn was stopped.
+    Interrupted,
+}
+
+/// Why a command could not be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SandboxError {
+    /// There is no such program.
+    #[error("{program}: command not found")]
+    NotFound {
+        /// The program's name.
+        program: String,
+    },
+    /// Its directory cannot be entered.
+    #[error("cannot run in {}: {reason}", cwd.display())]
+    BadDirectory {
+        /// The directory.
+        cwd: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// This machine cannot confine it as the plan promises, so it was not run.
+    #[error("the sandbox cannot be set up here: {0}")]
+    Unavailable(String),
+    /// The system refused.
+    #[error("cannot start the command: {0}")]
+    Spawn(String),
+    /// Its supervisor was killed, which a command that nothing confines can do. It may have run.
+    #[error("the command's supervisor was killed; what it did until then stands")]
+    SupervisorKilled,
+}
+
+/// Starts commands. The real implementation re-executes this binary as a helper, and without a
+/// sandbox (`unconfined.rs`) runs little; tests bring their own.
+pub trait CommandRunner: Send + Sync {
+    /// Starts a command in its own process group, confined as the request says.
+    ///
+    /// Dropping the `Process` kills the command and all it started.
+    fn spawn(&self, request: ExecRequest) -> Result<Process, SandboxError>;
+}
+
+/// A running command. Dropping it kills the command and all it started.
+pub struct Process {
+    /// Both streams in the order they came.
+    pub output: Box<dyn AsyncRead + Send + Unpin>,
+    /// Its end, and the means to bring it about.
+    pub control: Box<dyn ProcessControl>,
+}
+
+/// What can be done with a running command beside reading its output.
+pub trait ProcessControl: Send {
+    /// Waits for the command itself to end, not for what it left running. May be dropped and
+    /// called again.
+    fn wait(
+        &mut self,
+    ) -> Pin<Box<dyn Future<Output = Result<ExitState, SandboxError>> + Send + '_>>;
+
+    /// Asks the command and all it started to end.
+    fn terminate(&mut self);
+
+    /// Kills what is left of the command and all it started, and waits until it is gone.
+    fn kill(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+/// Returns what the system said without its number.
+fn in_words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process").finish_non_exhaustive()
+    }
+}

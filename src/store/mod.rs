@@ -1,0 +1,8 @@
+//! What lasts: session files, keys, and files written whole or not at all.
+//!
+//! Knows no session task, no tool and no screen; it is handed values and paths. Called by
+//! `agent/`, `tools/` and `cli/`.
+
+pub(crate) mod atomic;
+pub(crate) mod secrets;
+pub(crate) mod session_file;

@@ -1,0 +1,142 @@
+//! What a tool sees of its turn: settings, a command runner, files, and a line to the session.
+//!
+//! There is deliberately no session in here. `SessionLink` is the one channel by which a tool
+//! or the loop reports events, asks the user, and waits for the log to be on disk; the session
+//! task is its only reader. Made by `agent/`, used by the executor and by tools.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::protocol::{
+    Answer, ApprovalPolicy, Ask, CallId, EventMsg, ModelName, Network, SandboxLevel, SandboxMode,
+    SandboxPolicy,
+};
+use crate::sandbox::CommandRunner;
+use crate::tools::FileAccess;
+
+/// A turn's settings; never changed while it runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnContext {
+    /// The session's directory, absolute and real.
+    pub cwd: PathBuf,
+    /// The user's home directory.
+    pub home: PathBuf,
+    /// The model.
+    pub model: ModelName,
+    /// When the user is asked.
+    pub approval: ApprovalPolicy,
+    /// What commands and file tools can reach.
+    pub sandbox: SandboxPolicy,
+    /// How well this machine can confine commands.
+    pub sandbox_level: SandboxLevel,
+    /// The least level at which commands still run without a person.
+    pub sandbox_fallback: SandboxLevel,
+    /// The environment of commands, already filtered.
+    pub env: Arc<[(String, String)]>,
+    /// The shell that reads command lines, absolute.
+    pub shell: String,
+    /// How long a command may take when the call does not say.
+    pub command_timeout: Duration,
+    /// Bytes of a tool's output that reach the model.
+    pub output_bytes_max: usize,
+    /// Whether someone can answer questions.
+    pub interactive: bool,
+}
+
+/// All a running tool can use.
+pub struct ToolContext {
+    /// The turn's settings.
+    pub turn: Arc<TurnContext>,
+    /// Runs commands.
+    pub runner: Arc<dyn CommandRunner>,
+    /// Exactly the files the call's effect named.
+    pub files: FileAccess,
+    /// Reports events and asks questions on behalf of this call.
+    pub link: SessionLink,
+    /// The call it belongs to.
+    pub call_id: CallId,
+    /// Fires when the call must stop.
+    pub cancel: CancellationToken,
+    /// Whether commands run confined; false only by the user's own word.
+    pub confined: bool,
+}
+
+/// The line from a turn to its session.
+#[derive(Debug, Clone)]
+pub struct SessionLink {
+    tx: mpsc::Sender<SessionRequest>,
+}
+
+/// What comes over the line.
+#[derive(Debug)]
+pub enum SessionRequest {
+    /// Something happened.
+    Event {
+        /// The call it belongs to.
+        call_id: Option<CallId>,
+        /// The response it belongs to.
+        response_id: Option<String>,
+        /// What happened.
+        msg: EventMsg,
+    },
+    /// All events before this are to be on disk before the answer comes.
+    Sync(oneshot::Sender<bool>),
+    /// A question to the user.
+    Ask {
+        /// The call it belongs to.
+        call_id: CallId,
+        /// The question.
+        ask: Ask,
+        /// Where the answer goes.
+        answer: oneshot::Sender<Answer>,
+    },
+}
+
+impl SessionLink {
+    /// Wraps the sending end.
+    pub fn new(tx: mpsc::Sender<SessionRequest>) -> Self {
+        Self { tx }
+    }
+
+    /// Reports an event; waits only while the session is behind.
+    pub async fn event(&self, call_id: Option<CallId>, response_id: Option<String>, msg: EventMsg) {
+        // A session that is gone wants no events any more; the sender ends with it.
+        let _ = self.tx.send(SessionRequest::Event { call_id, response_id, msg }).await;
+    }
+
+    /// Waits until all events before this one are on disk; says whether they are.
+    pub async fn sync(&self) -> bool {
+        let (tx, rx) = oneshot::channel();
+        self.tx.send(SessionRequest::Sync(tx)).await.is_ok() && rx.await.unwrap_or(false)
+    }
+
+    /// Asks the user and waits for the answer.
+    pub async fn ask(&self, call_id: CallId, ask: Ask) -> Answer {
+        let (tx, rx) = oneshot::channel();
+        let gone = || Answer::Declined { reason: "the session has ended".to_owned() };
+        if self.tx.send(SessionRequest::Ask { call_id, ask, answer: tx }).await.is_err() {
+            return gone();
+        }
+        rx.await.unwrap_or_else(|_| gone())
+    }
+}
+
+impl ToolContext {
+    /// Lets the call only read, whatever the turn may.
+    pub(crate) fn restrict_to_reading(&mut self) {
+        let sandbox = &mut Arc::make_mut(&mut self.turn).sandbox;
+        sandbox.mode = SandboxMode::ReadOnly;
+        sandbox.network = Network::Off;
+        self.confined = true;
+    }
+}
+
+impl std::fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolContext").field("turn", &self.turn).finish_non_exhaustive()
+    }
+}

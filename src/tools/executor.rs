@@ -1,0 +1,551 @@
+//! The executor: one pipeline around every call, whatever the tool.
+//!
+//! find the handler → effect → validate → before-hooks → judge → ask → snapshot → begin →
+//! run → retry or escalate → after-hooks → bound → end. Each step is one function; a new
+//! concern is a new step, never a branch in a handler. Knows no conversation and no turn:
+//! it takes a call and gives back what the model is told. Called by `agent/turn.rs`.
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::policy;
+use crate::protocol::Answer;
+use crate::protocol::ApprovalDecision;
+use crate::protocol::ApprovalPolicy;
+use crate::protocol::Ask;
+use crate::protocol::CallOutcome;
+use crate::protocol::ContentItem;
+use crate::protocol::Decision;
+use crate::protocol::DecisionAction;
+use crate::protocol::Effect;
+use crate::protocol::EventMsg;
+use crate::protocol::OutputBody;
+use crate::protocol::SideEffects;
+use crate::protocol::ToolCall;
+use crate::protocol::ToolOutput;
+use crate::protocol::ToolSpec;
+use crate::sandbox::CommandRunner;
+use crate::text;
+use crate::tools::FileAccess;
+use crate::tools::SessionLink;
+use crate::tools::ToolContext;
+use crate::tools::ToolError;
+use crate::tools::ToolHandler;
+use crate::tools::ToolRegistry;
+use crate::tools::TurnContext;
+
+/// No call takes longer, whatever its own bound says: a little more than a command may ask.
+const CALL_TIMEOUT: Duration = Duration::from_secs(3_660);
+/// How long a cancelled call may take to stop its children before it is dropped.
+const CANCEL_GRACE: Duration = Duration::from_millis(2_500);
+/// Images of one call that reach the model, in number and in bytes of their URLs: one image of
+/// the largest size servers take, or a few smaller ones.
+const IMAGES_MAX: usize = 8;
+const IMAGE_BYTES_MAX: usize = 16 << 20;
+/// Parts of other kinds: empty ones cost no bytes, yet each is an item to the model's server.
+const TEXT_PARTS_MAX: usize = 256;
+/// Bytes of a result for programs; it is kept in the log.
+const STRUCTURED_BYTES_MAX: usize = 1 << 20;
+/// How often an idempotent call that failed is tried in all.
+const IDEMPOTENT_TRIES: u32 = 2;
+
+/// Runs calls within one turn.
+#[derive(Clone)]
+pub struct Executor {
+    /// The session's tools.
+    pub registry: Arc<ToolRegistry>,
+    /// The turn's settings.
+    pub turn: Arc<TurnContext>,
+    /// Runs commands.
+    pub runner: Arc<dyn CommandRunner>,
+    /// The line to the session.
+    pub link: SessionLink,
+    /// Fires when the turn is stopped.
+    pub cancel: CancellationToken,
+}
+
+/// A call whose effect is known, or which has none because it is wrong.
+pub struct Prepared {
+    call: ToolCall,
+    planned: Result<Planned, ToolError>,
+}
+
+struct Planned {
+    handler: Arc<dyn ToolHandler>,
+    effect: Effect,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Executed {
+    /// The body of the output item.
+    pub body: OutputBody,
+    /// Set when the turn must end here.
+    pub stop: Option<Stop>,
+}
+
+/// Why a call ends its turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// The tool wished it.
+    Asked(String),
+    /// It cannot go on.
+    Fatal(String),
+    /// The user refused and wants to be heard.
+    Denied(String),
+}
+
+/// How a call ended, before it is told to anyone.
+struct Ended {
+    result: Result<ToolOutput, ToolError>,
+    stop: Option<Stop>,
+}
+
+impl Executor {
+    /// Finds the handler and the effect of a call. Pure; what is wrong is told by `execute`.
+    pub fn prepare(&self, call: ToolCall) -> Prepared {
+        let planned = self.find_handler(&call).and_then(|handler| {
+            let effect = handler.effect(&call, &self.turn.cwd)?;
+            validate_arguments(handler.as_ref(), &effect)?;
+            Ok(Planned { handler, effect })
+        });
+        Prepared { call, planned }
+    }
+
+    /// Runs a call through the pipeline. Never fails: what went wrong is in what comes back,
+    /// and the call's end is an event in any case.
+    pub async fn execute(&self, prepared: Prepared) -> Executed {
+        let started = Instant::now();
+        let Prepared { call, planned } = prepared;
+        let ended = match planned {
+            Ok(planned) => self.run_planned(&call, &planned).await,
+            Err(error) => Ended { result: Err(error), stop: None },
+        };
+        self.report_end(call, ended, started.elapsed()).await
+    }
+
+    /// Ends a call without running it, for the reason given.
+    pub async fn refuse(&self, call: ToolCall, why: ToolError) -> Executed {
+        let ended = Ended { result: Err(why), stop: None };
+        self.report_end(call, ended, Duration::ZERO).await
+    }
+
+    async fn run_planned(&self, call: &ToolCall, planned: &Planned) -> Ended {
+        let decision = self.judge(&planned.effect);
+        let confined = decision.action != DecisionAction::AllowUnsandboxed
+            && decision.action != DecisionAction::AskUnsandboxed;
+        if let Err(ended) = self.begin(call, &planned.effect, &decision).await {
+            return ended;
+        }
+        if let Err(ended) = self.ask_if_needed(call, &planned.effect, &decision).await {
+            return ended;
+        }
+        if self.cancel.is_cancelled() {
+            return Ended { result: Err(ToolError::Interrupted), stop: None };
+        }
+        let mut cx = self.context(call, &planned.effect, confined);
+        if decision.action == DecisionAction::AllowReadOnly {
+            cx.restrict_to_reading();
+        }
+        let result = self.run_with_retry(call, planned, &cx).await;
+        let result = self.escalate_if_denied(call, planned, result).await;
+        let stop = match &result {
+            Err(ToolError::Stop(reason)) => Some(Stop::Asked(reason.clone())),
+            Err(ToolError::Fatal(reason)) => Some(Stop::Fatal(reason.clone())),
+            Ok(_) | Err(_) => None,
+        };
+        Ended { result, stop }
+    }
+
+    fn find_handler(&self, call: &ToolCall) -> Result<Arc<dyn ToolHandler>, ToolError> {
+        let Some(handler) = self.registry.find(&call.name) else {
+            return Err(ToolError::Unavailable(self.registry.unknown(&call.name)));
+        };
+        match handler.available() {
+            crate::protocol::Availability::Yes => Ok(Arc::clone(handler)),
+            crate::protocol::Availability::No { reason } => Err(ToolError::Unavailable(reason)),
+        }
+    }
+
+    fn judge(&self, effect: &Effect) -> Decision {
+        policy::decide(
+            effect,
+            &policy::Circumstances {
+                approval: self.turn.approval,
+                sandbox: &self.turn.sandbox,
+                level: self.turn.sandbox_level,
+                fallback: self.turn.sandbox_fallback,
+                interactive: self.turn.interactive,
+                home: &self.turn.home,
+            },
+        )
+    }
+
+    /// Writes the call down before anything happens, and for calls with side effects waits
+    /// until it is on disk: no command runs that a log could not tell of.
+    async fn begin(
+        &self,
+        call: &ToolCall,
+        effect: &Effect,
+        decision: &Decision,
+    ) -> Result<(), Ended> {
+        let msg = EventMsg::ToolCallBegin { call: call.clone(), effect: effect.clone() };
+        self.link.event(Some(call.call_id.clone()), None, msg).await;
+        let must_be_on_disk = decision.action != DecisionAction::Deny && has_side_effects(effect);
+        if must_be_on_disk && !self.link.sync().await {
+            let why = "the session's log cannot be written, so nothing is run".to_owned();
+            return Err(Ended {
+                result: Err(ToolError::Fatal(why.clone())),
+                stop: Some(Stop::Fatal(why)),
+            });
+        }
+        Ok(())
+    }
+
+    async fn ask_if_needed(
+        &self,
+        call: &ToolCall,
+        effect: &Effect,
+        decision: &Decision,
+    ) -> Result<(), Ended> {
+        match decision.action {
+            DecisionAction::Allow
+            | DecisionAction::AllowReadOnly
+            | DecisionAction::AllowUnsandboxed => Ok(()),
+            DecisionAction::Deny => Err(denied(decision.reason.clone(), None)),
+            DecisionAction::Ask | DecisionAction::AskUnsandboxed => {
+                self.ask(call, effect, decision).await
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        call: &ToolCall,
+        effect: &Effect,
+        decision: &Decision,
+    ) -> Result<(), Ended> {
+        let ask = Ask::Approval {
+            effect: effect.clone(),
+            shown: show(effect, call),
+            asked_by: "main".to_owned(),
+            rule: decision.rule.clone(),
+            reason: decision.reason.clone(),
+        };
+        let answer = tokio::select! {
+            answer = self.link.ask(call.call_id.clone(), ask) => answer,
+            () = self.cancel.cancelled() => {
+                return Err(Ended { result: Err(ToolError::Interrupted), stop: None });
+            }
+        };
+        match answer {
+            Answer::Approval { decision: ApprovalDecision::Allow, .. } => Ok(()),
+            Answer::Approval { decision: ApprovalDecision::Deny, note, .. } => {
+                Err(denied(note.unwrap_or_else(|| "the user said no".to_owned()), None))
+            }
+            Answer::Approval { decision: ApprovalDecision::Abort, note, .. } => {
+                let reason = note.unwrap_or_else(|| "the user said no".to_owned());
+                Err(denied(reason.clone(), Some(Stop::Denied(reason))))
+            }
+            Answer::Declined { reason } => {
+                let why = decision.reason.trim_end_matches('.');
+                Err(denied(format!("{why}; {reason}"), None))
+            }
+            Answer::Text { .. } | Answer::Form { .. } => {
+                Err(denied("the answer was no approval".to_owned(), None))
+            }
+        }
+    }
+
+    fn context(&self, call: &ToolCall, effect: &Effect, confined: bool) -> ToolContext {
+        ToolContext {
+            turn: Arc::clone(&self.turn),
+            runner: Arc::clone(&self.runner),
+            files: FileAccess::new(effect, &self.turn.sandbox, &self.turn.home),
+            link: self.link.clone(),
+            call_id: call.call_id.clone(),
+            cancel: self.cancel.clone(),
+            confined,
+        }
+    }
+
+    /// Runs the handler, and once more when it failed and calling twice is as calling once.
+    /// What fails on this machine fails again; only a failure beyond it may have passed.
+    async fn run_with_retry(
+        &self,
+        call: &ToolCall,
+        planned: &Planned,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let safety = planned.handler.safety();
+        let may_pass = safety.idempotent && safety.side_effects == SideEffects::External;
+        let mut tries = if may_pass { IDEMPOTENT_TRIES } else { 1 };
+        loop {
+            tries -= 1;
+            let result = self.run_bounded(call, planned, cx).await;
+            match result {
+                Err(ToolError::Failed(_)) if tries > 0 => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn run_bounded(
+        &self,
+        call: &ToolCall,
+        planned: &Planned,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let run = planned.handler.run(call, cx);
+        // A handler sees the cancellation itself and stops what it started; one that does not
+        // is dropped after a grace, which stops it as well.
+        let cancelled = async {
+            self.cancel.cancelled().await;
+            tokio::time::sleep(CANCEL_GRACE).await;
+        };
+        tokio::select! {
+            result = tokio::time::timeout(CALL_TIMEOUT, run) => result.unwrap_or_else(|_| {
+                let after_ms = u64::try_from(CALL_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
+                Err(ToolError::Timeout { after_ms, output: String::new() })
+            }),
+            () = cancelled => Err(ToolError::Interrupted),
+        }
+    }
+
+    /// Under `on-failure`, asks to run again outside what the sandbox stopped.
+    async fn escalate_if_denied(
+        &self,
+        call: &ToolCall,
+        planned: &Planned,
+        result: Result<ToolOutput, ToolError>,
+    ) -> Result<ToolOutput, ToolError> {
+        let stopped = matches!(result, Err(ToolError::SandboxDenied { .. }));
+        if !stopped || self.turn.approval != ApprovalPolicy::OnFailure {
+            return result;
+        }
+        let decision = Decision {
+            action: DecisionAction::AskUnsandboxed,
+            reason: "the sandbox stopped the command; it would run again without it".to_owned(),
+            rule: None,
+        };
+        if self.ask(call, &planned.effect, &decision).await.is_err() {
+            return result;
+        }
+        let cx = self.context(call, &planned.effect, false);
+        self.run_bounded(call, planned, &cx).await
+    }
+
+    /// Bounds what the model reads, writes the end down, and returns what it reads.
+    async fn report_end(&self, call: ToolCall, ended: Ended, duration: Duration) -> Executed {
+        let outcome = outcome_of(&ended.result);
+        let (output, code) = match ended.result {
+            Ok(output) => (output, None),
+            Err(error) => {
+                let exit_code = match &error {
+                    ToolError::SandboxDenied { exit_code, .. } => *exit_code,
+                    _ => None,
+                };
+                let output = ToolOutput { exit_code, ..ToolOutput::failure(error.for_model()) };
+                (output, Some(error.code().to_owned()))
+            }
+        };
+        let output = bound_for_model(output, self.turn.output_bytes_max);
+        let body = output.body();
+        let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        tracing::debug!(tool = %call.name, call_id = %call.call_id, ?outcome, duration_ms, "call ended");
+        let msg = EventMsg::ToolCallEnd { tool: call.name, outcome, output, duration_ms, code };
+        self.link.event(Some(call.call_id), None, msg).await;
+        Executed { body, stop: ended.stop }
+    }
+}
+
+impl Prepared {
+    /// Returns the call alone.
+    pub fn into_call(self) -> ToolCall {
+        self.call
+    }
+
+    /// Returns whether the call only looks: it may start at once and beside others. A wrong
+    /// call is answered without running anything, so it may as well.
+    pub fn is_read_only(&self) -> bool {
+        self.planned.as_ref().map_or(true, |planned| planned.effect.is_read_only())
+    }
+
+    /// Returns whether the call must run with no other beside it.
+    pub fn runs_alone(&self) -> bool {
+        self.planned.as_ref().is_ok_and(|planned| matches!(planned.effect, Effect::Write { .. }))
+    }
+}
+
+/// Checks arguments whose schema is somebody else's. Our own tools derive the schema from the
+/// very struct that parsed them, so `effect` has checked those already.
+fn validate_arguments(handler: &dyn ToolHandler, effect: &Effect) -> Result<(), ToolError> {
+    let Effect::Remote { arguments, .. } = effect else { return Ok(()) };
+    let ToolSpec::Function { parameters, .. } = handler.spec() else { return Ok(()) };
+    // A server's schema that does not compile checks nothing; the server will say what it wants.
+    let Ok(validator) = jsonschema::validator_for(&parameters) else { return Ok(()) };
+    match validator.validate(arguments) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            let place = error.instance_path().to_string();
+            let place = if place.is_empty() { "the arguments".to_owned() } else { place };
+            Err(ToolError::InvalidArguments(text::truncate::bound(
+                &format!("{place}: {error}"),
+                1_000,
+            )))
+        }
+    }
+}
+
+/// Returns whether the log must be on disk before the call runs.
+fn has_side_effects(effect: &Effect) -> bool {
+    match effect {
+        Effect::None | Effect::Read { .. } => false,
+        Effect::Run { command, .. } => !policy::is_known_read_only(command),
+        Effect::Write { .. }
+        | Effect::Input { .. }
+        | Effect::Fetch { .. }
+        | Effect::Remote { .. }
+        | Effect::Agent { .. } => true,
+    }
+}
+
+/// Returns the whole of what would happen as one text, control characters shown.
+fn show(effect: &Effect, call: &ToolCall) -> String {
+    let shown = match effect {
+        Effect::None => call.name.to_string(),
+        Effect::Read { paths } => {
+            let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+            format!("read {}", paths.join(", "))
+        }
+        Effect::Write { changes } => {
+            let files =
+                changes.iter().map(|change| format!("{}\n{}", change.path.display(), change.diff));
+            files.collect::<Vec<_>>().join("\n")
+        }
+        Effect::Run { command, .. } => command.shown(),
+        Effect::Input { process } => format!("input to process {process}"),
+        Effect::Fetch { url } => url.clone(),
+        Effect::Remote { server, tool, arguments, .. } => format!("{server}: {tool} {arguments}"),
+        Effect::Agent { role } => format!("agent {role}"),
+    };
+    text::ansi::visible(&shown).into_owned()
+}
+
+fn denied(reason: String, stop: Option<Stop>) -> Ended {
+    Ended { result: Err(ToolError::Denied(reason)), stop }
+}
+
+fn outcome_of(result: &Result<ToolOutput, ToolError>) -> CallOutcome {
+    match result {
+        Ok(output) if output.success => CallOutcome::Completed,
+        Ok(_) => CallOutcome::Failed,
+        Err(ToolError::Denied(_)) => CallOutcome::Declined,
+        Err(ToolError::Timeout { .. }) => CallOutcome::TimedOut,
+        Err(ToolError::Interrupted) => CallOutcome::Interrupted,
+        Err(
+            ToolError::InvalidArguments(_)
+            | ToolError::Unavailable(_)
+            | ToolError::SandboxDenied { .. }
+            | ToolError::Failed(_)
+            | ToolError::Stop(_)
+            | ToolError::Fatal(_),
+        ) => CallOutcome::Failed,
+    }
+}
+
+/// Keeps what a call gives back within bounds, whatever it was: the text parts together head
+/// and tail of `bytes_max`, a few images, and a result for programs.
+fn bound_for_model(mut output: ToolOutput, bytes_max: usize) -> ToolOutput {
+    let mut left = bytes_max;
+    let (mut texts, mut images, mut image_bytes, mut dropped) = (0, 0, 0, 0);
+    output.content.retain_mut(|part| {
+        let keep = match part {
+            ContentItem::InputText(body) | ContentItem::OutputText(body, _) => {
+                texts += 1;
+                let keep = left > 0 && texts <= TEXT_PARTS_MAX;
+                if !keep {
+                    body.clear();
+                }
+                if body.len() > left {
+                    *body = text::truncate::bound(body, left);
+                }
+                left = left.saturating_sub(body.len());
+                keep
+            }
+            ContentItem::InputImage(url, _) => {
+                images += 1;
+                image_bytes += url.len();
+                images <= IMAGES_MAX && image_bytes <= IMAGE_BYTES_MAX
+            }
+            ContentItem::Other(value) => {
+                texts += 1;
+                let bytes = value.to_string().len();
+                let keep = bytes <= left && texts <= TEXT_PARTS_MAX;
+                left -= if keep { bytes } else { 0 };
+                keep
+            }
+        };
+        dropped += usize::from(!keep);
+        keep
+    });
+    if dropped > 0 {
+        let note = format!("… {dropped} more parts of this output were left out …");
+        output.content.push(ContentItem::InputText(note));
+    }
+    let too_large = |value: &Value| value.to_string().len() > STRUCTURED_BYTES_MAX;
+    if output.structured.as_ref().is_some_and(too_large) {
+        output.structured = None;
+    }
+    output
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executor").field("turn", &self.turn).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("call", &self.call).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_in_many_parts_is_bounded_as_a_whole() {
+        let part = || ContentItem::InputText("0123456789".to_owned());
+        let image = || ContentItem::InputImage("data:,".to_owned(), serde_json::Map::new());
+        let mut content: Vec<_> = std::iter::repeat_with(part).take(100_000).collect();
+        content.extend(std::iter::repeat_with(image).take(100));
+        let structured = Some(Value::String("x".repeat(2 << 20)));
+        let output = ToolOutput { content, structured, ..ToolOutput::text("") };
+        let bounded = bound_for_model(output, 1_000);
+        assert!(bounded.joined_text().len() < 1_200, "{}", bounded.joined_text().len());
+        assert_eq!(bounded.content.len(), 100 + IMAGES_MAX + 1);
+        assert!(
+            bounded.joined_text().ends_with("… 99992 more parts of this output were left out …")
+        );
+        assert_eq!(bounded.structured, None);
+    }
+
+    #[test]
+    fn empty_and_unknown_parts_count_as_well() {
+        let count = |part: &ContentItem| {
+            let content = vec![part.clone(); 1_000];
+            let output = ToolOutput { content, ..ToolOutput::text("") };
+            bound_for_model(output, 1_000).content.len()
+        };
+        assert_eq!(count(&ContentItem::InputText(String::new())), TEXT_PARTS_MAX + 1);
+        assert_eq!(count(&ContentItem::Other(serde_json::json!("x".repeat(98)))), 10 + 1);
+        assert_eq!(count(&ContentItem::Other(serde_json::json!(1))), TEXT_PARTS_MAX + 1);
+    }
+}

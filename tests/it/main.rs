@@ -1,0 +1,25 @@
+//! The one integration binary: it sees the program from outside, and the sources as text.
+//!
+//! `tidy.rs` reads the sources and `planted.rs` shows that it can fail, `sessions.rs` plays
+//! whole sessions from fixtures, `resume.rs` kills them and goes on, `sandbox.rs` tries to break out of the sandbox, `cli.rs` is
+//! the contract with shells and scripts, `support/` is what they share. `tests/README.md`
+//! says how to add a case.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::string_slice,
+    reason = "a test stops at the first thing that is not as it should be"
+)]
+
+mod cli;
+mod planted;
+mod resume;
+#[cfg(target_os = "linux")]
+mod sandbox;
+mod sessions;
+mod support;
+mod tidy;
