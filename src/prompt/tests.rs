@@ -73,6 +73,23 @@ fn repository() -> (tempfile::TempDir, PathBuf) {
     (home, root)
 }
 
+// Made here and not a fixture: not every way of handing on this tree keeps links.
+#[test]
+fn a_link_within_the_repository_is_followed() {
+    let (home, root) = repository();
+    fs::write(root.join("HACKING.md"), "from docs\n").unwrap();
+    symlink("HACKING.md", root.join("AGENTS.md")).unwrap();
+    let files = load_project_docs(&root, &home.path().join("none"), &settings());
+    expect![[r#"
+        # Instructions from AGENTS.md
+
+        ## $ROOT/AGENTS.md
+
+        from docs
+    "#]]
+    .assert_eq(&shown(&files, &root));
+}
+
 #[test]
 fn a_link_out_of_the_repository_is_refused() {
     let (home, root) = repository();

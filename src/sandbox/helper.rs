@@ -76,8 +76,11 @@ fn supervise(argv: &[OsString]) -> std::io::Result<()> {
         // SAFETY: `_exit` ends the process; nothing of ours must run at its end.
         unsafe { libc::_exit(127) }
     }
-    let Some(child) = Pid::from_raw(child) else {
+    if child < 0 {
         return Err(std::io::Error::last_os_error());
+    }
+    let Some(child) = Pid::from_raw(child) else {
+        return Err(std::io::Error::other("fork gave no process"));
     };
     // Only the command's side holds its output open.
     rustix::stdio::dup2_stdout(&null)?;

@@ -95,8 +95,9 @@ where
     L: Deref<Target = BTreeSet<i32>>,
 {
     let me = rustix::process::getpid().as_raw_nonzero().get();
-    let Ok(session) = rustix::process::getsid(None) else { return };
-    let session = session.as_raw_nonzero().get();
+    // Not by `getsid`: where the session's leader is outside our pid namespace, its number is 0.
+    let stat = std::fs::read("/proc/self/stat").unwrap_or_default();
+    let Some((_, session)) = parse_stat(&stat) else { return };
     for _ in 0..ROUNDS_MAX {
         // Taken before looking: one that starts in between would pass for an orphan.
         let supervisors = lock_supervisors();
@@ -186,6 +187,7 @@ mod tests {
     #[test]
     fn a_process_may_have_any_name() {
         assert_eq!(parse_stat(b"12 (a) 1 (b) S 7 12 13 0"), Some((7, 13)));
+        assert_eq!(parse_stat(b"2 (first in its namespace) S 0 0 0 0"), Some((0, 0)));
         assert_eq!(parse_stat(b"12 (sh"), None);
         assert_eq!(parse_stat(b""), None);
     }
