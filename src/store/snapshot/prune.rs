@@ -1,0 +1,226 @@
+//! Pruning: old snapshots go when a store outgrows its bound or they are too old.
+//!
+//! The newest are kept, with all they name, by copying their records into one new pack; then
+//! the old packs go. Dying in between leaves objects twice, never none. Runs under the store's
+//! exclusive lock, so nobody counts on what goes. Called by `record.rs`.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use crate::protocol::SnapshotId;
+use crate::store::snapshot::SnapshotLimits;
+use crate::store::snapshot::error::SnapshotError;
+use crate::store::snapshot::error::io_error;
+use crate::store::snapshot::object::HEADER_BYTES;
+use crate::store::snapshot::object::ObjectId;
+use crate::store::snapshot::object::ObjectKind;
+use crate::store::snapshot::pack::Packs;
+use crate::store::snapshot::pack::index_path;
+use crate::store::snapshot::pack::private_options;
+use crate::store::snapshot::record::Snapshot;
+use crate::store::snapshot::record::now_seconds;
+use crate::store::snapshot::record::open_lock;
+use crate::store::snapshot::tree::Dir;
+use crate::store::snapshot::tree::Node;
+
+/// How much of the bound is left after pruning, in percent: so that it is not due at once again.
+const KEEP_PERCENT: u64 = 75;
+const DAY_SECONDS: u64 = 86_400;
+
+/// Returns how often a store was pruned; a cache holds only for the same number.
+pub(super) fn generation(dir: &Path) -> u64 {
+    std::fs::read_to_string(dir.join("generation"))
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// Returns whether a store has outgrown its bound.
+pub(super) fn is_due(packs: &Packs, limits: &SnapshotLimits) -> bool {
+    packs.bytes() > limits.keep_bytes_max
+}
+
+/// Keeps the newest snapshots and drops the others. The caller holds the exclusive lock and
+/// opens the packs anew afterwards.
+pub(super) fn prune(
+    packs: &mut Packs,
+    dir: &Path,
+    limits: &SnapshotLimits,
+    pinned: &[SnapshotId],
+) -> Result<(), SnapshotError> {
+    packs.sync()?;
+    // Others may have added to the packs since they were opened here.
+    *packs = Packs::open(&dir.join("packs"))?;
+    let live = choose_live(packs, limits, pinned)?;
+    let old = packs.paths();
+    remove_leftovers(&dir.join("packs"));
+    // First of all nobody may trust a cache that names what goes.
+    let number = (generation(dir) + 1).to_string();
+    let path = dir.join("generation");
+    crate::store::atomic::write_private(&path, number.as_bytes()).map_err(io_error("write", &path))?;
+    write_pack(packs, dir, &live)?;
+    for path in old {
+        let _ = std::fs::remove_file(index_path(&path));
+        std::fs::remove_file(&path).map_err(io_error("remove", &path))?;
+    }
+    Ok(())
+}
+
+/// Removes what a pruning left that died.
+fn remove_leftovers(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.extension().is_some_and(|extension| extension == "tmp") {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes the stores of other workspaces that nobody used for as long as snapshots are kept.
+pub(super) fn drop_old_stores(own: &Path, limits: &SnapshotLimits) {
+    let Some(entries) = own.parent().and_then(|all| std::fs::read_dir(all).ok()) else { return };
+    let age = Duration::from_secs(limits.keep_days_max.saturating_mul(DAY_SECONDS));
+    let Some(oldest) = SystemTime::now().checked_sub(age) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let used = std::fs::metadata(path.join("packs")).and_then(|packs| packs.modified());
+        if path == own || !used.is_ok_and(|used| used < oldest) || has_newer_pack(&path, oldest) {
+            continue;
+        }
+        // Someone may have begun to use it just now.
+        let Ok(lock) = open_lock(&path) else { continue };
+        if lock.try_lock().is_ok() {
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
+fn has_newer_pack(store: &Path, oldest: SystemTime) -> bool {
+    let Ok(packs) = std::fs::read_dir(store.join("packs")) else { return false };
+    packs
+        .flatten()
+        .any(|pack| pack.metadata().and_then(|pack| pack.modified()).is_ok_and(|at| at >= oldest))
+}
+
+/// Returns the objects to keep: what pinned snapshots name, then the newest others while there
+/// is room.
+fn choose_live(
+    packs: &Packs,
+    limits: &SnapshotLimits,
+    pinned: &[SnapshotId],
+) -> Result<HashSet<ObjectId>, SnapshotError> {
+    let ids: Vec<ObjectId> = packs
+        .headers()
+        .filter(|header| header.kind == ObjectKind::Snapshot)
+        .map(|header| header.id)
+        .collect();
+    let mut snapshots = Vec::new();
+    for id in ids {
+        if let Some(snapshot) = packs.read(id).ok().and_then(|bytes| Snapshot::decode(&bytes)) {
+            let is_pinned = pinned.iter().any(|pin| ObjectId::parse(pin.as_str()) == Some(id));
+            snapshots.push((is_pinned, snapshot.taken, id, snapshot));
+        }
+    }
+    snapshots.sort_unstable_by_key(|(is_pinned, taken, id, _)| (!is_pinned, u64::MAX - taken, *id));
+    let oldest = now_seconds().saturating_sub(limits.keep_days_max.saturating_mul(DAY_SECONDS));
+    let room = limits.keep_bytes_max / 100 * KEEP_PERCENT;
+    let (mut live, mut bytes) = (HashSet::new(), 0_u64);
+    for (at, (is_pinned, taken, id, snapshot)) in snapshots.into_iter().enumerate() {
+        if !is_pinned && at > 0 && (bytes > room || taken < oldest) {
+            break;
+        }
+        mark(packs, id, &mut live, &mut bytes)?;
+        for tree in snapshot.roots.iter().filter_map(|root| root.tree) {
+            // A tree with a hole restores nothing; the rest of the snapshot may.
+            let _ = mark_tree(packs, tree, &mut live, &mut bytes);
+        }
+    }
+    Ok(live)
+}
+
+fn mark_tree(
+    packs: &Packs,
+    tree: ObjectId,
+    live: &mut HashSet<ObjectId>,
+    bytes: &mut u64,
+) -> Result<(), SnapshotError> {
+    let mut waiting = vec![tree];
+    while let Some(id) = waiting.pop() {
+        if live.contains(&id) {
+            continue;
+        }
+        let content = packs.read(id)?;
+        mark(packs, id, live, bytes)?;
+        let Some(dir) = Dir::decode(id, &content) else { continue };
+        for entry in &dir.entries {
+            match &entry.node {
+                Node::Dir { id, .. } => waiting.push(*id),
+                Node::File { content, .. } => {
+                    if let Some(id) = content.object() {
+                        mark_content(packs, id, live, bytes)?;
+                    }
+                }
+                Node::Link { .. } | Node::Other(_) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn mark_content(
+    packs: &Packs,
+    id: ObjectId,
+    live: &mut HashSet<ObjectId>,
+    bytes: &mut u64,
+) -> Result<(), SnapshotError> {
+    let Some(header) = packs.header(id).filter(|_| !live.contains(&id)) else { return Ok(()) };
+    if header.kind == ObjectKind::Chunks {
+        let list = packs.read(id)?;
+        for chunk in list.as_chunks::<32>().0 {
+            if packs.holds(ObjectId(*chunk)) {
+                mark(packs, ObjectId(*chunk), live, bytes)?;
+            }
+        }
+    }
+    mark(packs, id, live, bytes)
+}
+
+fn mark(
+    packs: &Packs,
+    id: ObjectId,
+    live: &mut HashSet<ObjectId>,
+    bytes: &mut u64,
+) -> Result<(), SnapshotError> {
+    let header = packs.header(id).ok_or(SnapshotError::Missing(id))?;
+    if live.insert(id) {
+        *bytes += HEADER_BYTES as u64 + u64::from(header.stored_bytes);
+    }
+    Ok(())
+}
+
+/// Copies the records of live objects into a new pack and brings it to disk.
+fn write_pack(
+    packs: &Packs,
+    dir: &Path,
+    live: &HashSet<ObjectId>,
+) -> Result<(), SnapshotError> {
+    let folder = dir.join("packs");
+    let path = folder.join(format!("{}.pack", uuid::Uuid::now_v7().as_simple()));
+    let temp = path.with_extension("tmp");
+    let file = private_options().create_new(true).open(&temp).map_err(io_error("create", &temp))?;
+    let mut out = std::io::BufWriter::with_capacity(1 << 20, file);
+    for id in live {
+        let record = packs.read_record(*id)?;
+        out.write_all(&record.header.encode())
+            .and_then(|()| out.write_all(&record.payload))
+            .map_err(io_error("write", &temp))?;
+    }
+    let file = out.into_inner().map_err(|error| io_error("write", &temp)(error.into_error()))?;
+    file.sync_all().map_err(io_error("sync", &temp))?;
+    std::fs::rename(&temp, &path).map_err(io_error("rename", &temp))?;
+    File::open(&folder).and_then(|dir| dir.sync_all()).map_err(io_error("sync", &folder))
+}
