@@ -80,6 +80,7 @@ impl Conversation {
             | EventMsg::AskAnswered { .. }
             | EventMsg::PlanUpdated { .. }
             | EventMsg::FilesChanged { .. }
+            | EventMsg::SnapshotTaken { .. }
             | EventMsg::TokenCount { .. }
             | EventMsg::Restored { .. }
             | EventMsg::Repaired { .. }

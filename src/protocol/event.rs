@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::protocol::{
     Answer, ApprovalPolicy, Ask, AskId, CallId, Effect, FileChange, ModelName, ProcessId,
     ResponseItem, RestoreDirection, RestoreWhat, SandboxLevel, SandboxPolicy, Seq, SessionId,
-    ToolCall, ToolName, ToolOutput, ToolSpec, TurnId, UserInput,
+    SnapshotId, ToolCall, ToolName, ToolOutput, ToolSpec, TurnId, UserInput,
 };
 
 /// The version of the format, in every line.
@@ -181,6 +181,15 @@ pub enum EventMsg {
         /// Which, and how.
         changes: Vec<FileChange>,
     },
+    /// The state of the workspace's files was recorded: before a call that can write, and after
+    /// it when it changed something. Undo works from these.
+    SnapshotTaken {
+        /// The state's name in the store.
+        snapshot: SnapshotId,
+        /// After a call: the state since which the change is the call's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since: Option<SnapshotId>,
+    },
     /// A response's token counts arrived.
     TokenCount {
         /// Of this response.
@@ -211,6 +220,12 @@ pub enum EventMsg {
         direction: RestoreDirection,
         /// The files that changed.
         changes: Vec<FileChange>,
+        /// The state of the files before, so that this can be taken back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<SnapshotId>,
+        /// The state of the files after.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<SnapshotId>,
     },
     /// The file was damaged and repaired; the hash chain is anchored anew here.
     Repaired {
@@ -482,6 +497,8 @@ pub enum WarningKind {
     Sandbox,
     /// The session file was damaged.
     Session,
+    /// The workspace cannot be recorded, so undo is off.
+    Snapshot,
     /// An instruction file was left out or changed.
     Instructions,
     /// An answer did not follow its schema.
@@ -564,6 +581,7 @@ impl EventMsg {
             | Self::AskAnswered { .. }
             | Self::PlanUpdated { .. }
             | Self::FilesChanged { .. }
+            | Self::SnapshotTaken { .. }
             | Self::TokenCount { .. }
             | Self::Compacted { .. }
             | Self::Restored { .. }

@@ -72,6 +72,10 @@ text_id!(
     /// One hunk of a proposed patch: `<file index>.<hunk index>`.
     HunkId
 );
+text_id!(
+    /// A recorded state of the workspace's files, named by its hash.
+    SnapshotId
+);
 
 number_id!(
     /// A turn's number within its session, from 1. Zero means "before the first turn".

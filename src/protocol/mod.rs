@@ -19,7 +19,9 @@ pub use event::{
     McpStatus, OutputStream, PlanStatus, PlanStep, PrefixShare, StopCause, TokenUsage, TurnOutcome,
     WarningKind,
 };
-pub use ids::{AskId, CallId, HunkId, ModelName, ProcessId, Seq, SessionId, ToolName, TurnId};
+pub use ids::{
+    AskId, CallId, HunkId, ModelName, ProcessId, Seq, SessionId, SnapshotId, ToolName, TurnId,
+};
 pub use item::{
     ContentItem, CustomToolCall, FunctionCall, LocalShellAction, LocalShellCall, Message,
     OutputBody, Reasoning, ResponseItem, Role, ToolCallOutput, WebSearchCall,

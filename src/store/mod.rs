@@ -7,3 +7,4 @@ pub(crate) mod atomic;
 pub(crate) mod commit;
 pub(crate) mod secrets;
 pub(crate) mod session_file;
+pub(crate) mod snapshot;

@@ -71,6 +71,7 @@ impl ThreadEvents {
             | EventMsg::AskOpened { .. }
             | EventMsg::AskAnswered { .. }
             | EventMsg::FilesChanged { .. }
+            | EventMsg::SnapshotTaken { .. }
             | EventMsg::TokenCount { .. }
             | EventMsg::Compacted { .. }
             | EventMsg::Restored { .. }

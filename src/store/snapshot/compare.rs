@@ -108,19 +108,15 @@ impl SnapshotStore {
     pub(super) fn look_up(&self, path: &Path) -> Option<&Entry> {
         let roots = self.root_paths();
         let root = roots.iter().find(|root| path.starts_with(root))?;
-        let mut dir = self.seen(root)?;
+        let mut dir = Some(self.seen(root)?);
         let mut found = None;
         for part in path.strip_prefix(root).ok()?.components() {
-            if let Some(Entry { node, .. }) = found {
-                match node {
-                    Node::Dir { dir: Some(below), .. } => dir = below,
-                    Node::Dir { dir: None, .. }
-                    | Node::File { .. }
-                    | Node::Link { .. }
-                    | Node::Other(_) => return None,
-                }
-            }
-            found = Some(dir.find(part.as_os_str().as_bytes())?.1);
+            let entry = dir?.find(part.as_os_str().as_bytes())?.1;
+            dir = match &entry.node {
+                Node::Dir { dir, .. } => dir.as_ref(),
+                Node::File { .. } | Node::Link { .. } | Node::Other(_) => None,
+            };
+            found = Some(entry);
         }
         found
     }

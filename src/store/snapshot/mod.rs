@@ -24,14 +24,15 @@ mod wire;
 mod worker;
 
 pub(crate) use compare::Change;
-pub(crate) use compare::PathKey;
 pub(crate) use error::SnapshotError;
 pub(crate) use record::SnapshotSpec;
 pub(crate) use record::SnapshotStore;
-pub(crate) use render::RenderedChanges;
+pub(crate) use render::shown_changes;
+pub(crate) use restore::Force;
 pub(crate) use restore::Plan;
-pub(crate) use restore::RestoreOptions;
-pub(crate) use restore::Restored;
+pub(crate) use restore::RestoreError;
+pub(crate) use restore::Step;
+pub(crate) use worker::Ended;
 pub(crate) use worker::SnapshotWorker;
 
 /// Bounds of what is kept.

@@ -287,15 +287,20 @@ impl Packs {
         }
         // Another process may have added to it since it was opened here.
         let added = &mut self.added;
-        let end = scan_records(&file, pack.end, |offset, header| {
-            added.insert(header.id, Place { pack: number, offset, header });
+        let mut index = Vec::new();
+        let end = cut_index(&pack.path, &file).and_then(|covered| {
+            scan_records(&file, covered, |offset, header| {
+                index.extend_from_slice(&offset.to_le_bytes());
+                index.extend_from_slice(&header.encode());
+                added.insert(header.id, Place { pack: number, offset, header });
+            })
         });
         let Ok(end) = end else { return false };
         pack.end = end;
         if file.set_len(end).is_err() {
             return false;
         }
-        self.writer = Some(Appender::new(number, file));
+        self.writer = Some(Appender { index, ..Appender::new(number, file) });
         true
     }
 }
@@ -332,8 +337,26 @@ fn pack_paths(dir: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Reads a pack's headers, from its index as far as that goes; returns where the pack ends.
 fn read_pack(path: &Path, file: &File, mut found: impl FnMut(u64, Header)) -> io::Result<u64> {
-    let length = file.metadata()?.len();
     let index = std::fs::read(index_path(path)).unwrap_or_default();
+    let covered = read_index(&index, file.metadata()?.len(), &mut found);
+    scan_records(file, covered, found)
+}
+
+/// Cuts off what an index says beyond its pack; returns how much of the pack it covers.
+fn cut_index(path: &Path, file: &File) -> io::Result<u64> {
+    let path = index_path(path);
+    let index = std::fs::read(&path).unwrap_or_default();
+    let mut entries = 0_u64;
+    let covered = read_index(&index, file.metadata()?.len(), &mut |_, _| entries += 1);
+    let length = entries * INDEX_ENTRY_BYTES as u64;
+    if length < index.len() as u64 {
+        OpenOptions::new().write(true).open(&path)?.set_len(length)?;
+    }
+    Ok(covered)
+}
+
+/// Reads the entries of an index that fit a pack of this length; returns where the last ends.
+fn read_index(index: &[u8], length: u64, found: &mut dyn FnMut(u64, Header)) -> u64 {
     let mut end = 0;
     for entry in index.chunks_exact(INDEX_ENTRY_BYTES) {
         let Some((offset, header)) = entry.split_first_chunk::<8>() else { break };
@@ -347,7 +370,7 @@ fn read_pack(path: &Path, file: &File, mut found: impl FnMut(u64, Header)) -> io
         found(offset, header);
         end = after;
     }
-    scan_records(file, end, found)
+    end
 }
 
 /// Reads headers in the pack itself, from `start`; returns where the last whole record ends.
@@ -419,7 +442,7 @@ mod tests {
         for cut in whole..length {
             let file = OpenOptions::new().write(true).open(&path).unwrap();
             file.set_len(cut).unwrap();
-            let mut again = packs(dir.path());
+            let again = packs(dir.path());
             assert_eq!(again.read(a).unwrap(), b"whole");
             assert!(!again.holds(torn), "cut at {cut}");
             file.set_len(length).unwrap();

@@ -11,7 +11,6 @@ use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 
-use crate::protocol::ChangeKind;
 use crate::protocol::FileChange;
 use crate::protocol::SnapshotId;
 use crate::store::commit;
@@ -29,10 +28,8 @@ use crate::store::snapshot::record::SnapshotStore;
 use crate::store::snapshot::tree::Content;
 use crate::store::snapshot::tree::Dir;
 use crate::store::snapshot::tree::Entry;
-use crate::store::snapshot::tree::NotKept;
 use crate::store::snapshot::tree::Node;
-use crate::store::snapshot::tree::Other;
-use crate::store::snapshot::tree::Stat;
+use crate::store::snapshot::tree::NotKept;
 use crate::store::snapshot::walk::stat_of;
 
 /// One step to take back: the state before it and the state after.
@@ -318,12 +315,10 @@ fn holds(file: &File, seen: Option<&Entry>) -> io::Result<bool> {
     if now.size != *size || now.mode & 0o7777 != *mode {
         return Ok(false);
     }
-    // Renaming a file aside changes its inode's time, which the rest of the metadata outlasts.
-    let is_same = |seen: &Stat| Stat { ctime_ns: now.ctime_ns, ..*seen } == now;
-    match (content, stat) {
-        (Content::NotKept { changed_ns, .. }, _) => Ok(now.mtime_ns == *changed_ns),
-        (_, Some(seen)) if seen.ctime_ns == now.ctime_ns && is_same(seen) => Ok(true),
-        (Content::Whole(_) | Content::Chunks(_), _) => hashes_to(file, *content),
+    match content {
+        Content::NotKept { changed_ns, .. } => Ok(now.mtime_ns == *changed_ns),
+        Content::Whole(_) | Content::Chunks(_) if *stat == Some(now) => Ok(true),
+        Content::Whole(_) | Content::Chunks(_) => hashes_to(file, *content),
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
+use std::time::SystemTime;
 
 use rustix::fs::AtFlags;
 use rustix::fs::FileType;
@@ -292,8 +293,8 @@ pub(super) fn is_settled(stat: &Stat, now_ns: i64) -> bool {
 
 /// Returns the time as files have it.
 pub(super) fn now_ns() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// Returns what is compared of a file's metadata.

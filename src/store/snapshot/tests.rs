@@ -1,0 +1,199 @@
+//! The store as a whole: what is recorded comes back, whatever was done to the tree.
+//!
+//! Trees are arbitrary: names that are no text, modes, links, empty directories, files that
+//! become directories. A tree is read back by code of its own, not by the walk under test.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+
+use crate::store::snapshot::Force;
+use crate::store::snapshot::SnapshotLimits;
+use crate::store::snapshot::SnapshotSpec;
+use crate::store::snapshot::SnapshotStore;
+use crate::store::snapshot::Step;
+
+const LIMITS: SnapshotLimits = SnapshotLimits {
+    file_bytes_max: 1 << 20,
+    ignored_file_bytes_max: 1_000,
+    ignored_total_bytes_max: 1_500,
+    keep_bytes_max: 1 << 30,
+    keep_days_max: 30,
+};
+
+/// A workspace and a state directory that vanish with it.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("work")).unwrap();
+        Self { folder }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("work")
+    }
+
+    fn open(&self) -> SnapshotStore {
+        self.open_with(LIMITS)
+    }
+
+    fn open_with(&self, limits: SnapshotLimits) -> SnapshotStore {
+        let state = self.folder.path().canonicalize().unwrap().join("state");
+        SnapshotStore::open(SnapshotSpec { state, roots: vec![self.work()], limits }).unwrap()
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        let path = self.work().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+/// A tree as it is on disk: kind, mode and content of each path.
+fn read_tree(root: &Path) -> BTreeMap<PathBuf, (char, u32, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let mode = metadata.mode() & 0o7777;
+            let seen = if metadata.is_dir() {
+                folders.push(path.clone());
+                ('d', mode, Vec::new())
+            } else if metadata.is_symlink() {
+                let target = fs::read_link(&path).unwrap();
+                ('l', 0, target.as_os_str().as_bytes().to_vec())
+            } else {
+                ('f', mode, fs::read(&path).unwrap())
+            };
+            found.insert(path, seen);
+        }
+    }
+    found
+}
+
+/// One thing someone does to a tree. Names are taken from a small set, so that they collide.
+#[derive(Debug, Clone)]
+enum Deed {
+    Write(Vec<u8>, Vec<u8>, u32),
+    Link(Vec<u8>, Vec<u8>),
+    Folder(Vec<u8>, u32),
+    Remove(Vec<u8>),
+    Mode(Vec<u8>, u32),
+}
+
+fn path() -> impl Strategy<Value = Vec<u8>> {
+    const NAMES: &[&[u8]] = &[b"a", b"b", b"c\n", b"d\xff\xfe", b" e", b"-f", "ü".as_bytes()];
+    proptest::collection::vec(proptest::sample::select(NAMES), 1..4)
+        .prop_map(|parts| parts.join(&b"/"[..]))
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
+    let mode = || proptest::sample::select(&[0o600_u32, 0o644, 0o755, 0o700, 0o640][..]);
+    let folder_mode = || proptest::sample::select(&[0o700_u32, 0o755, 0o750][..]);
+    prop_oneof![
+        (path(), bytes(), mode()).prop_map(|(path, bytes, mode)| Deed::Write(path, bytes, mode)),
+        (path(), "[a-z/.]{1,9}").prop_map(|(path, to)| Deed::Link(path, to.into_bytes())),
+        (path(), folder_mode()).prop_map(|(path, mode)| Deed::Folder(path, mode)),
+        path().prop_map(Deed::Remove),
+        (path(), mode()).prop_map(|(path, mode)| Deed::Mode(path, mode)),
+    ]
+}
+
+/// Does it, as far as it can be done: a file in the way of a directory goes first.
+fn perform(root: &Path, deed: &Deed) {
+    let at = |path: &[u8]| root.join(OsStr::from_bytes(path));
+    let clear = |path: &Path| {
+        for above in path.ancestors().skip(1).take_while(|above| *above != root) {
+            if above.is_symlink() || above.is_file() {
+                fs::remove_file(above).unwrap();
+            }
+        }
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+    };
+    let remove = |path: &Path| {
+        if path.is_dir() && !path.is_symlink() {
+            fs::remove_dir_all(path).unwrap();
+        } else if path.is_symlink() || path.exists() {
+            fs::remove_file(path).unwrap();
+        }
+    };
+    let set_mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    match deed {
+        Deed::Write(path, bytes, mode) => {
+            clear(&at(path));
+            remove(&at(path));
+            fs::write(at(path), bytes).unwrap();
+            set_mode(&at(path), *mode);
+        }
+        Deed::Link(path, to) => {
+            clear(&at(path));
+            remove(&at(path));
+            std::os::unix::fs::symlink(OsStr::from_bytes(to), at(path)).unwrap();
+        }
+        Deed::Folder(path, mode) => {
+            clear(&at(path));
+            if !at(path).is_dir() || at(path).is_symlink() {
+                remove(&at(path));
+                fs::create_dir(at(path)).unwrap();
+            }
+            set_mode(&at(path), *mode);
+        }
+        Deed::Remove(path) => remove(&at(path)),
+        Deed::Mode(path, mode) => {
+            if at(path).is_file() && !at(path).is_symlink() {
+                set_mode(&at(path), *mode);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn undo_of_anything_gives_the_tree_back_and_redo_takes_it_again(
+        first in proptest::collection::vec(deed(), 0..12),
+        second in proptest::collection::vec(deed(), 0..12),
+    ) {
+        let place = Place::new();
+        let work = place.work();
+        first.iter().for_each(|deed| perform(&work, deed));
+        let before = read_tree(&work);
+        let mut store = place.open();
+        let from = store.take().unwrap().snapshot.unwrap();
+        second.iter().for_each(|deed| perform(&work, deed));
+        let after = read_tree(&work);
+        let to = store.take().unwrap().snapshot.unwrap();
+        prop_assert_eq!(from == to, before == after);
+        let undo = [Step { from: from.clone(), to: Some(to.clone()) }];
+        let plan = store.plan(&undo, Force::No).unwrap();
+        prop_assert_eq!(&plan.conflicts, &Vec::<PathBuf>::new());
+        let back = store.perform(&plan).unwrap();
+        prop_assert_eq!(&read_tree(&work), &before);
+        let (was, is) = (store.load(&from).unwrap(), store.load(&back).unwrap());
+        prop_assert_eq!(store.compare(&was, &is).unwrap(), vec![]);
+        // Another process, which has but the store, takes it forward again.
+        drop(store);
+        let mut store = place.open();
+        let redo = [Step { from: to, to: Some(back) }];
+        let plan = store.plan(&redo, Force::No).unwrap();
+        store.perform(&plan).unwrap();
+        prop_assert_eq!(read_tree(&work), after);
+    }
+}
