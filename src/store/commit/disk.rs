@@ -268,6 +268,12 @@ pub(super) fn is_unsupported(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| known.contains(&errno))
 }
 
+/// Returns whether a directory could not be opened because nothing is there, or no directory.
+pub(super) fn is_nowhere(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].contains(&errno))
+}
+
 fn rename_with(from: At<'_>, to: At<'_>, flags: RenameFlags) -> rustix::io::Result<()> {
     sys::renameat_with(from.dir, from.name, to.dir, to.name, flags)
 }

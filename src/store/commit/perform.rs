@@ -10,8 +10,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use rustix::fs::{FileType, Stat};
+
 use crate::store::commit::dirs::{DirId, Dirs};
-use crate::store::commit::disk::{At, Disk, is_unsupported, mode_of};
+use crate::store::commit::disk::{At, Disk, is_nowhere, is_unsupported, kind_of, mode_of};
 use crate::store::commit::journal::{Journal, Plan};
 use crate::store::commit::make::{Wait, make};
 use crate::store::commit::prepare::{Task, check_content, prepare};
@@ -209,9 +211,9 @@ impl Work<'_> {
             // A link where a file was, or the other way round.
             Err(CommitError::Io { source, .. }) if source.kind() != io::ErrorKind::Other => {
                 let stat = self.dirs.disk.stat(&ends.temp_dir, &ends.temp);
-                let kind = stat.ok().flatten().map(|stat| super::disk::kind_of(&stat));
+                let kind = stat.ok().flatten().map(|stat| kind_of(&stat));
                 match kind {
-                    Some(rustix::fs::FileType::RegularFile) | None => {
+                    Some(FileType::RegularFile) | None => {
                         Err(CommitError::io(path, "read")(source))
                     }
                     Some(_) => Err(CommitError::Changed { path: path.to_owned() }),
@@ -225,7 +227,10 @@ impl Work<'_> {
     pub(super) fn finish(mut self) -> Option<String> {
         let disk = self.dirs.disk;
         let noted = self.journal.as_ref().map_or(Ok(()), |journal| journal.done(disk));
-        let mut cleaned = noted.is_ok();
+        if noted.is_err() {
+            return Some("the journal could not be written; the next start tidies up".to_owned());
+        }
+        let mut cleaned = true;
         for index in 0..self.steps.len() {
             let Some(step) = self.steps.get(index).cloned() else { continue };
             let done = match step.act {
@@ -279,9 +284,14 @@ impl Work<'_> {
         let renamed = self.begun > 0;
         for index in 0..self.steps.len() {
             let Some(step) = self.steps.get(index).cloned() else { continue };
-            if step.act.brings() && self.drop_new(index, &step, renamed.into()).is_err() {
-                broken = true;
-            }
+            let dropped = match step.act {
+                Act::Put | Act::Swap => self.drop_new(index, &step, renamed.into()),
+                Act::Take => Ok(()),
+                Act::MakeDir | Act::RemoveDir { .. } | Act::DropDir | Act::SetMode { .. } => {
+                    continue;
+                }
+            };
+            broken |= dropped.and_then(|()| self.drop_twin(index, &step)).is_err();
         }
         if renamed && !broken && self.sync_dirs().is_err() {
             broken = true;
@@ -292,27 +302,36 @@ impl Work<'_> {
     /// Returns what can be seen of a step.
     pub(super) fn state(&mut self, index: usize) -> io::Result<State> {
         let Some(step) = self.steps.get(index).cloned() else { return Ok(State::NotDone) };
-        let ends = match self.ends(index, &step) {
-            Ok(ends) => ends,
-            // Its directory was to be made, or is gone: then nothing of it is here.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::NotDone),
+        let disk = self.dirs.disk;
+        let at_name = match self.dirs.fd(step.dir) {
+            Ok(dir) => disk.stat(&dir, &step.name)?,
+            // Its directory was to be made, or is gone: then the name is not there either.
+            Err(error) if is_nowhere(&error) => None,
             Err(error) => return Err(error),
         };
-        let disk = self.dirs.disk;
-        let at_name = disk.stat(&ends.dir, &step.name)?;
+        let ends = match self.temp_ends(index, &step) {
+            Ok(ends) => ends,
+            Err(error) if is_nowhere(&error) => return Ok(State::NotDone),
+            Err(error) => return Err(error),
+        };
         let at_temp = disk.stat(&ends.temp_dir, &ends.temp)?;
         let new = self.stamps.get(index).copied().flatten();
-        let is_new = |stat: &Option<rustix::fs::Stat>| {
+        let is_new = |stat: &Option<Stat>| {
             stat.as_ref().map(Stamp::new).is_some_and(|stamp| Some(stamp) == new)
         };
+        let is_dir = |stat: Stat| kind_of(&stat) == FileType::Directory;
         Ok(match step.act {
             Act::Put | Act::Swap if is_new(&at_name) => State::Done,
             Act::Put | Act::Swap if is_new(&at_temp) => State::NotDone,
             Act::Put | Act::Swap => State::Overtaken,
-            Act::Take if at_temp.is_none() && at_name.is_some() => State::NotDone,
+            // Both names may be of one file where renaming takes two calls.
+            Act::Take if at_name.is_some() && (at_temp.is_none() || is_one(&at_name, &at_temp)) => {
+                State::NotDone
+            }
             Act::Take if at_name.is_some() => State::Overtaken,
-            Act::MakeDir if at_name.is_none() => State::NotDone,
-            Act::RemoveDir { .. } if at_name.is_some() => State::NotDone,
+            // A file may have been there before a directory, or be there after it.
+            Act::MakeDir if !at_name.is_some_and(is_dir) => State::NotDone,
+            Act::RemoveDir { .. } if at_name.is_some_and(is_dir) => State::NotDone,
             Act::SetMode { new, .. } if at_name.is_none_or(|stat| mode_of(&stat) != new) => {
                 State::NotDone
             }
@@ -331,7 +350,7 @@ impl Work<'_> {
         }
         let ends = match self.ends(index, step) {
             Ok(ends) => ends,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if is_nowhere(&error) => return Ok(None),
             Err(error) => return Err(error),
         };
         let state = self.state(index)?;
@@ -413,9 +432,16 @@ impl Work<'_> {
         step: &Step,
     ) -> io::Result<Option<String>> {
         let disk = self.dirs.disk;
+        let new = self.stamps.get(index).copied().flatten();
+        let at_temp = |disk: &Disk| {
+            disk.stat(&ends.temp_dir, &ends.temp).map(|stat| stat.as_ref().map(Stamp::new))
+        };
+        if at_temp(disk)? == new {
+            // It has both names, where renaming takes two calls.
+            return disk.unlink(ends.name(step)).map(|()| None);
+        }
         disk.rename_new(ends.name(step), ends.temp())?;
-        let taken = disk.stat(&ends.temp_dir, &ends.temp)?.as_ref().map(Stamp::new);
-        if taken == self.stamps.get(index).copied().flatten() {
+        if at_temp(disk)? == new {
             return Ok(None);
         }
         disk.rename_new(ends.temp(), ends.name(step))?;
@@ -448,6 +474,37 @@ impl Work<'_> {
             return Ok(());
         }
         disk.unlink(ends.temp())
+    }
+
+    /// Removes a temporary name of a file that has its own name as well.
+    fn drop_twin(&mut self, index: usize, step: &Step) -> io::Result<()> {
+        let ends = match self.ends(index, step) {
+            Ok(ends) => ends,
+            Err(error) if is_nowhere(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let disk = self.dirs.disk;
+        let at_name = disk.stat(&ends.dir, &step.name)?;
+        for twin in [ends.temp.clone(), aside_name(&ends.temp)] {
+            if is_one(&at_name, &disk.stat(&ends.temp_dir, &twin)?) {
+                disk.unlink(ends.aside(&twin))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what a process that was killed within a step may have left besides.
+    pub(super) fn drop_rest(&mut self) {
+        for index in 0..self.steps.len() {
+            let Some(step) = self.steps.get(index).cloned() else { continue };
+            let Ok(ends) = self.temp_ends(index, &step) else { continue };
+            // What is not there needs no removing, and the rest is tried again next time.
+            let _ = match step.act {
+                Act::Put => self.dirs.disk.unlink(ends.temp()),
+                Act::Swap => self.dirs.disk.unlink(ends.aside(&aside_name(&ends.temp))),
+                _ => Ok(()),
+            };
+        }
     }
 
     fn drop_temp(&mut self, index: usize, step: &Step) -> io::Result<()> {
@@ -532,7 +589,7 @@ impl Work<'_> {
             let fd = match self.dirs.fd(dir) {
                 Ok(fd) => fd,
                 // One that was taken away: the one above knows.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if is_nowhere(&error) => continue,
                 Err(error) => return Err((self.dirs.path(dir).to_owned(), error)),
             };
             let synced = self.dirs.disk.sync(&*fd);
@@ -551,7 +608,7 @@ impl Work<'_> {
             }
             let fd = match self.dirs.fd(dir) {
                 Ok(fd) => fd,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if is_nowhere(&error) => continue,
                 Err(error) => return Err((self.dirs.path(dir).to_owned(), error)),
             };
             let device = self.dirs.identity(dir).map(|(device, _)| device);
@@ -590,6 +647,14 @@ fn exchange_slowly(disk: &Disk, step: &Step, ends: &Ends) -> io::Result<()> {
     }
     disk.rename(temp, name)?;
     disk.rename_new(aside, temp)
+}
+
+/// Returns whether two names are of one file.
+fn is_one(one: &Option<Stat>, other: &Option<Stat>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
+        (Some(_) | None, _) => false,
+    }
 }
 
 fn verb_of(act: Act) -> &'static str {

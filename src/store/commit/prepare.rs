@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, RawMode, Stat};
 
 use crate::store::commit::dirs::{DirId, Dirs};
-use crate::store::commit::disk::{Attributes, Disk, kind_of, mode_of};
+use crate::store::commit::disk::{Attributes, Disk, is_nowhere, kind_of, mode_of};
 use crate::store::commit::step::{Act, Step};
 use crate::store::commit::{Change, CommitError, Mode, New, Old};
 
@@ -353,13 +353,6 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
         let tasks = self.steps.into_iter().map(|(_, task)| task).collect();
         Prepared { tasks, notes: self.notes }
     }
-}
-
-/// Returns whether nothing is there, or something that is no directory.
-fn is_nowhere(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    let errno = Errno::from_io_error(error);
-    errno.is_some_and(|errno| [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].contains(&errno))
 }
 
 /// Checks that what was found is of the expected kind.

@@ -95,6 +95,7 @@ fn settle(disk: &Disk, journal: Journal, plan: Plan, progress: Progress) -> io::
         Progress::Done(_) => true,
     };
     if is_done {
+        work.drop_rest();
         let left = work.finish().map_or_else(String::new, |left| format!("; {left}"));
         return Ok(format!("finished an edit that was interrupted: {names}{left}"));
     }

@@ -208,7 +208,7 @@ fn before_and_after() -> (Tree, Tree) {
 
 fn check(place: &Place, (before, after): &(Tree, Tree), what: &str) -> bool {
     let tree = place.tree();
-    assert!(tree == *before || tree == *after, "{what}: {tree:#?}");
+    assert!(tree == *before || tree == *after, "{what}: {tree:?}\nbefore: {before:?}");
     tree == *after
 }
 
@@ -219,14 +219,31 @@ fn every_kind_of_step_together() {
         tree.iter().map(|(name, what)| format!("{}: {what}\n", name.display())).collect::<String>()
     };
     assert_ne!(before, after);
-    expect_test::expect![[]].assert_eq(&show(&after));
+    expect_test::expect![[r#"
+        added: dir 755
+        added/in: dir 755
+        added/in/new: 644 added
+        becomes_dir: dir 555
+        becomes_dir/inside: 644 inside
+        becomes_file: 640 a file now
+        fresh_link: -> replaced
+        kept: dir 755
+        kept/target: 644 new target
+        link: -> tool
+        narrow: dir 711
+        narrow/x: 644 x
+        renamed: 644 moved
+        replaced: 644 new
+        tool: 755 new tool
+    "#]]
+    .assert_eq(&show(&after));
 }
 
 #[test]
 fn each_call_fails_in_turn() {
     let trees = before_and_after();
     for system in [System::Exchanging, System::Plain] {
-        for errno in [Errno::NOSPC, Errno::IO, Errno::PERM] {
+        for errno in [Errno::NOSPC, Errno::PERM] {
             for at in 1.. {
                 let place = Place::new();
                 furnish(&place);
@@ -273,29 +290,36 @@ const CHILD: &str = "GIMLET_TEST_KILLED_COMMIT";
 
 #[test]
 fn killed_before_each_call() {
+    kill_before_each_call("Exchanging");
+}
+
+#[test]
+fn killed_before_each_call_where_names_cannot_be_exchanged() {
+    kill_before_each_call("Plain");
+}
+
+fn kill_before_each_call(system: &str) {
     let trees = before_and_after();
-    for system in ["Exchanging", "Plain"] {
-        for at in 1.. {
-            let place = Place::new();
-            furnish(&place);
-            let part = format!("{at} {system} {}", place.root.parent().unwrap().display());
-            let child = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "store::commit::tests::child_that_is_killed", "--nocapture"])
-                .env(CHILD, &part)
-                .output()
-                .unwrap();
-            let recovered = place.recover();
-            let what = format!("killed at call {part}: {recovered:?}");
-            let is_new = check(&place, &trees, &what);
-            assert_eq!(place.records(), 0, "{what}");
-            assert!(place.recover().is_empty(), "{what}");
-            if child.status.success() {
-                assert!(is_new && at > 100, "{what}");
-                break;
-            }
-            let signal = std::os::unix::process::ExitStatusExt::signal(&child.status);
-            assert_eq!(signal, Some(9), "{what}: {child:?}");
+    for at in 1.. {
+        let place = Place::new();
+        furnish(&place);
+        let part = format!("{at} {system} {}", place.root.parent().unwrap().display());
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "store::commit::tests::child_that_is_killed", "--nocapture"])
+            .env(CHILD, &part)
+            .output()
+            .unwrap();
+        let recovered = place.recover();
+        let what = format!("killed at call {part}: {recovered:?}");
+        let is_new = check(&place, &trees, &what);
+        assert_eq!(place.records(), 0, "{what}");
+        assert!(place.recover().is_empty(), "{what}");
+        if child.status.success() {
+            assert!(is_new && at > 100, "{what}");
+            break;
         }
+        let signal = std::os::unix::process::ExitStatusExt::signal(&child.status);
+        assert_eq!(signal, Some(9), "{what}: {child:?}");
     }
 }
 
