@@ -7,9 +7,12 @@
 mod bus;
 mod calls;
 mod mcp;
+mod notes;
 mod opening;
+pub(crate) mod restore;
 mod session;
 mod settings;
+mod timeline;
 mod turn;
 
 use std::path::Path;

@@ -12,6 +12,8 @@ use crate::agent::History;
 use crate::agent::SessionSpec;
 use crate::agent::StartError;
 use crate::agent::bus::Bus;
+use crate::agent::notes::RestoredNote;
+use crate::agent::restore::open_snapshots;
 use crate::agent::session::Desk;
 use crate::agent::session::FrontEnd;
 use crate::agent::session::Session;
@@ -53,6 +55,8 @@ struct Past {
     memory: RequestMemory,
     usage: TokenUsage,
     turn: TurnId,
+    /// What was undone or redone since the last turn.
+    restored: Vec<RestoredNote>,
     /// What has to be written to make the log whole.
     mending: Vec<Said>,
 }
@@ -104,6 +108,8 @@ impl Session {
             registry: None,
             servers: Vec::new(),
             desk: Desk::default(),
+            snapshots: open_snapshots(&config),
+            restored: past.restored,
             config,
         };
         session.bus.set_turn(past.turn);
@@ -244,8 +250,11 @@ fn read_past(mut loaded: Loaded) -> Past {
             past.usage = session;
         } else if let EventMsg::TurnStarted { .. } = msg {
             turn_is_open = true;
+            past.restored.clear();
         } else if let EventMsg::TurnEnded { .. } = msg {
             turn_is_open = false;
+        } else if let EventMsg::Restored { turn, direction, changes, .. } = msg {
+            past.restored.push(RestoredNote { turn, direction, changes });
         } else if let EventMsg::ToolCallEnd { output, .. } = msg {
             ended.extend(call_id.map(|id| (id, output.body())));
         }

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::bus::Bus;
+use crate::agent::notes::RestoredNote;
 use crate::agent::opening::Said;
 use crate::agent::settings::Settings;
 use crate::agent::settings::Surroundings;
@@ -34,6 +35,7 @@ use crate::protocol::EventMsg;
 use crate::protocol::Op;
 use crate::protocol::QueueEdit;
 use crate::protocol::ResponseItem;
+use crate::protocol::RestoreWhat;
 use crate::protocol::SessionId;
 use crate::protocol::SettingsPatch;
 use crate::protocol::StopCause;
@@ -44,6 +46,7 @@ use crate::protocol::UserInput;
 use crate::protocol::WarningKind;
 use crate::protocol::When;
 use crate::sandbox::CommandRunner;
+use crate::store::snapshot::SnapshotWorker;
 use crate::tools::Executor;
 use crate::tools::Registration;
 use crate::tools::SessionLink;
@@ -79,6 +82,10 @@ pub(super) struct Session {
     /// Kept for as long as the session, because dropping one kills its server.
     pub(super) servers: Vec<Arc<McpClient>>,
     pub(super) desk: Desk,
+    /// `None` when undo is switched off, or nothing is kept of the session.
+    pub(super) snapshots: Option<SnapshotWorker>,
+    /// What was undone or redone since the last turn; the next one tells the model.
+    pub(super) restored: Vec<RestoredNote>,
 }
 
 /// What is on the session's desk while a turn runs: open questions, waiting messages, wishes.
@@ -127,6 +134,9 @@ impl Session {
             }
         }
         self.stop_servers().await;
+        if let Some(snapshots) = &self.snapshots {
+            snapshots.close().await;
+        }
         let (done, synced) = oneshot::channel();
         self.bus.sync(done);
         let _ = synced.await;
@@ -136,6 +146,9 @@ impl Session {
     async fn take_op(&mut self, op: Op) {
         match op {
             Op::SetSettings { settings } => self.settings.apply(settings),
+            Op::Restore { turn, what: RestoreWhat::Files, direction } => {
+                self.restore_files(turn, direction).await;
+            }
             other => {
                 let (desk, bus) = (&mut self.desk, &mut self.bus);
                 desk.take_op(other, bus, &CancellationToken::new()).await;
@@ -186,6 +199,9 @@ impl Session {
     ) -> Result<(), TurnOutcome> {
         for item in self.opening_items() {
             self.record(item).await;
+        }
+        for note in std::mem::take(&mut self.restored) {
+            self.record(note.into_item(&self.config.cwd)).await;
         }
         self.record(user_message(input)).await;
         if self.registry.is_none() {
@@ -267,6 +283,7 @@ impl Session {
             registry: Arc::clone(registry),
             turn: Arc::new(self.settings.turn_context(&self.around)),
             runner: Arc::clone(&self.runner),
+            snapshots: self.snapshots.clone(),
             link,
             cancel: cancel.clone(),
         }
@@ -405,7 +422,7 @@ impl Desk {
     }
 }
 
-fn refused(message: String) -> EventMsg {
+pub(super) fn refused(message: String) -> EventMsg {
     EventMsg::Warning { kind: WarningKind::Session, message, hint: None }
 }
 

@@ -27,6 +27,12 @@ Exit codes:
   5    no credentials
   129, 130, 143   hung up, interrupted, terminated";
 
+/// What undo does and does not, for its help.
+const UNDO_AFTER_HELP: &str = "\
+All turns from TURN on are taken back. Files you changed since are never overwritten without
+--force, and your other changes stay. Git is neither asked nor touched. `gimlet redo` takes an
+undo back, and the session's next turn tells the model what was undone.";
+
 /// A small, sharp coding agent for the terminal.
 #[derive(Debug, Parser)]
 #[command(name = "gimlet", version, about, subcommand_precedence_over_arg = true)]
@@ -45,6 +51,13 @@ pub(crate) enum Command {
     /// Work on one prompt, without asking, then exit.
     #[command(visible_alias = "e", after_help = EXEC_AFTER_HELP, disable_help_subcommand = true)]
     Exec(Box<ExecArgs>),
+    /// Take back what turns did to your files, by patch or by command.
+    #[command(after_help = UNDO_AFTER_HELP)]
+    Undo(UndoArgs),
+    /// Take the last undo back.
+    Redo(RedoArgs),
+    /// Show what a turn changed, and by which call.
+    Changes(ChangesArgs),
     /// See Gimlet work on a small bundled project, without a key or a network.
     Demo(DemoArgs),
     /// Store an API key, read from stdin.
@@ -180,6 +193,51 @@ pub(crate) struct ResumeArgs {
     /// Settings.
     #[command(flatten)]
     pub settings: SettingsArgs,
+}
+
+/// `undo`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct UndoArgs {
+    /// Go back to before this turn; the last one that changed something when absent.
+    #[arg(value_name = "TURN")]
+    pub turn: Option<u32>,
+    /// How.
+    #[command(flatten)]
+    pub how: RedoArgs,
+}
+
+/// `redo`, and what `undo` takes too.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RedoArgs {
+    /// The session; the newest of this directory when absent.
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Overwrite what you changed since.
+    #[arg(long)]
+    pub force: bool,
+    /// Only say what would happen.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `changes`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ChangesArgs {
+    /// The turn; the last one that changed something when absent.
+    #[arg(value_name = "TURN")]
+    pub turn: Option<u32>,
+    /// The session; the newest of this directory when absent.
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// List the files only.
+    #[arg(long, conflicts_with = "json")]
+    pub stat: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `demo`.

@@ -47,6 +47,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Login(args)) => commands::login::run(&args, &settings),
         Some(Command::Logout) => commands::login::run_logout(),
         Some(Command::Trust(args)) => commands::trust::run(&args, &settings),
+        Some(Command::Undo(args)) => commands::undo::run(&args, &settings),
+        Some(Command::Redo(args)) => commands::undo::run_redo(&args, &settings),
+        Some(Command::Changes(args)) => commands::changes::run(&args, &settings),
         Some(Command::Config(args)) => commands::config::run(&args, &settings),
         None => {
             let hint = "gimlet exec \"what to do\" works now; gimlet demo shows it without a key";

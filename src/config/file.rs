@@ -67,6 +67,8 @@ pub struct ConfigToml {
     pub tools: BTreeMap<String, toml::Value>,
     /// Accepted, because clients send it; no such tool is offered.
     pub web_search: Option<String>,
+    /// What is recorded of the workspace, for undo.
+    pub snapshots: SnapshotsToml,
     /// What the user trusts, by directory.
     pub projects: BTreeMap<String, ProjectToml>,
 }
@@ -146,6 +148,24 @@ pub struct WorkspaceWriteToml {
     pub exclude_slash_tmp: Option<bool>,
     /// Whether `.git` may be written.
     pub git: Option<GitAccess>,
+}
+
+/// `snapshots`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SnapshotsToml {
+    /// Whether anything is recorded.
+    pub enabled: Option<bool>,
+    /// A larger file is not kept.
+    pub file_bytes_max: Option<u64>,
+    /// The same for one that the project ignores.
+    pub ignored_file_bytes_max: Option<u64>,
+    /// Bytes of ignored files in one snapshot.
+    pub ignored_total_bytes_max: Option<u64>,
+    /// Bytes of a workspace's store, beyond which old snapshots go.
+    pub keep_bytes_max: Option<u64>,
+    /// Days after which snapshots may go.
+    pub keep_days_max: Option<u64>,
 }
 
 /// `shell_environment_policy`.
@@ -491,6 +511,7 @@ fn is_codex_nested(first: &str, rest: &[String]) -> bool {
 fn build_unknown_note(segments: &[String], shown: &str) -> ConfigNote {
     let known = match segments {
         [_] => field_names::<ConfigToml>(),
+        [table, _] if table == "snapshots" => field_names::<SnapshotsToml>(),
         [table, _] if table == "sandbox_workspace_write" => field_names::<WorkspaceWriteToml>(),
         [table, _] if table == "shell_environment_policy" => field_names::<ShellEnvironmentToml>(),
         [table, _, _] if table == "model_providers" => field_names::<ProviderToml>(),

@@ -262,6 +262,7 @@ const NEVER_FROM_PROJECT: &[&str] = &[
     "otel",
     "projects",
     "sandbox_fallback",
+    "snapshots",
 ];
 
 /// Takes out of a project's table what no project may set, and says so.

@@ -10,13 +10,14 @@ use toml::Table;
 
 use crate::config::file::{
     ApprovalToml, ConfigToml, FallbackToml, InheritToml, McpServerToml, ShellEnvironmentToml,
+    SnapshotsToml,
     parse_table,
 };
 use crate::config::layers::{Explanation, Layer, Source, explain_key, merge_layers};
 use crate::config::provider::{OPENAI_KEY_VARIABLES, ProviderFacts, build_provider};
 use crate::config::{
     Config, ConfigError, ConfigNote, Directories, Inherit, McpServer, ProjectDocs, SandboxSettings,
-    ShellEnvironment,
+    ShellEnvironment, SnapshotSettings,
 };
 use crate::protocol::{ApprovalPolicy, ModelName, Network, Pattern, SandboxLevel};
 
@@ -90,6 +91,14 @@ exclude_tmpdir_env_var = false
 exclude_slash_tmp = false
 git = "ask"
 
+[snapshots]
+enabled = true
+file_bytes_max = 1073741824
+ignored_file_bytes_max = 8388608
+ignored_total_bytes_max = 134217728
+keep_bytes_max = 2147483648
+keep_days_max = 30
+
 [shell_environment_policy]
 inherit = "core"
 ignore_default_excludes = false
@@ -139,7 +148,7 @@ const SECRET_HOME_PATHS: &[&str] = &[
 ];
 
 /// What hides from commands and file tools, below our own state directory.
-const SECRET_STATE_NAMES: &[&str] = &["auth.json", "history.jsonl", "sessions"];
+const SECRET_STATE_NAMES: &[&str] = &["auth.json", "history.jsonl", "sessions", "snapshots"];
 
 /// What hides below our own configuration directory: all may hold keys.
 const SECRET_CONFIG_NAMES: &[&str] = &["config.toml", "*.config.toml"];
@@ -197,6 +206,7 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
         approval,
         sandbox,
         key_variables,
+        snapshots: build_snapshots(&merged.snapshots),
         shell_environment: build_shell_environment(merged.shell_environment_policy),
         mcp_servers,
         project_docs: ProjectDocs {
@@ -293,6 +303,17 @@ fn find_key_variables(merged: &ConfigToml) -> Vec<String> {
     let known = OPENAI_KEY_VARIABLES.iter().map(|name| (*name).to_owned());
     let names: BTreeSet<String> = known.chain(configured).collect();
     names.into_iter().collect()
+}
+
+fn build_snapshots(merged: &SnapshotsToml) -> SnapshotSettings {
+    SnapshotSettings {
+        enabled: merged.enabled.unwrap_or(true),
+        file_bytes_max: merged.file_bytes_max.unwrap_or(1 << 30),
+        ignored_file_bytes_max: merged.ignored_file_bytes_max.unwrap_or(8 << 20),
+        ignored_total_bytes_max: merged.ignored_total_bytes_max.unwrap_or(128 << 20),
+        keep_bytes_max: merged.keep_bytes_max.unwrap_or(2 << 30),
+        keep_days_max: merged.keep_days_max.unwrap_or(30),
+    }
 }
 
 fn build_shell_environment(policy: ShellEnvironmentToml) -> ShellEnvironment {

@@ -37,6 +37,8 @@ pub struct Config {
     pub sandbox: SandboxSettings,
     /// Variables that may hold a key or a secret header of any provider; commands never get them.
     pub key_variables: Vec<String>,
+    /// What is recorded of the workspace, for undo.
+    pub snapshots: SnapshotSettings,
     /// The environment of commands.
     pub shell_environment: ShellEnvironment,
     /// MCP servers, by name.
@@ -154,6 +156,23 @@ pub struct SandboxSettings {
     pub deny_write: Vec<PathBuf>,
     /// The least level at which commands still run without a person.
     pub fallback: SandboxLevel,
+}
+
+/// What is recorded of the workspace, for undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SnapshotSettings {
+    /// Whether anything is recorded.
+    pub enabled: bool,
+    /// A larger file is noted, not kept.
+    pub file_bytes_max: u64,
+    /// The same for one that the project ignores.
+    pub ignored_file_bytes_max: u64,
+    /// Bytes of ignored files in one snapshot.
+    pub ignored_total_bytes_max: u64,
+    /// Bytes of a workspace's store, beyond which old snapshots go.
+    pub keep_bytes_max: u64,
+    /// Days after which snapshots may go.
+    pub keep_days_max: u64,
 }
 
 /// The environment of commands.

@@ -178,6 +178,11 @@ impl SessionFile {
         }
     }
 
+    /// Brings all records to disk before it returns; for callers without a runtime.
+    pub(crate) fn sync_now(&self) -> Result<(), SessionFileError> {
+        self.file.sync_data().map_err(io("sync", &self.path))
+    }
+
     fn send(&mut self, job: SyncJob) {
         let syncer = self.syncer.get_or_insert_with(spawn_syncer);
         if let Err(mpsc::SendError(job)) = syncer.send(job) {
@@ -195,8 +200,27 @@ pub(crate) fn path_of(state: &Path, id: SessionId) -> PathBuf {
     state.join("sessions").join(day).join(format!("{id}.jsonl"))
 }
 
+/// Reads a session without taking its lock or mending anything: it may be open elsewhere.
+pub(crate) fn read(state: &Path, id: SessionId) -> Result<Loaded, SessionFileError> {
+    let path = path_of(state, id);
+    let file = File::open(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => SessionFileError::NotFound(id.to_string()),
+        _ => io("open", &path)(error),
+    })?;
+    Ok(scan(&file).map_err(io("read", &path))?.loaded)
+}
+
 /// Finds the newest session, of this directory or of any.
 pub(crate) fn find_last(state: &Path, cwd: Option<&Path>) -> Option<SessionId> {
+    find_newest(state, cwd, Some)
+}
+
+/// Asks the sessions of a directory, or of any, newest first, until one gives an answer.
+pub(crate) fn find_newest<T>(
+    state: &Path,
+    cwd: Option<&Path>,
+    mut ask: impl FnMut(SessionId) -> Option<T>,
+) -> Option<T> {
     let root = state.join("sessions");
     for year in sorted_descending(&root) {
         for month in sorted_descending(&year) {
@@ -204,7 +228,7 @@ pub(crate) fn find_last(state: &Path, cwd: Option<&Path>) -> Option<SessionId> {
                 let found = sorted_descending(&day).into_iter().find_map(|path| {
                     let id = SessionId::parse(path.file_name()?.to_str()?.strip_suffix(".jsonl")?)?;
                     let matches = cwd.is_none_or(|cwd| first_cwd(&path).as_deref() == Some(cwd));
-                    matches.then_some(id)
+                    matches.then(|| ask(id)).flatten()
                 });
                 if found.is_some() {
                     return found;

@@ -1,7 +1,7 @@
 //! The executor: one pipeline around every call, whatever the tool.
 //!
-//! find the handler → effect → validate → before-hooks → judge → ask → snapshot → begin →
-//! run → retry or escalate → after-hooks → bound → end. Each step is one function; a new
+//! find the handler → effect → validate → before-hooks → judge → begin → ask → record → run →
+//! retry or escalate → record → after-hooks → bound → end. Each step is one function; a new
 //! concern is a new step, never a branch in a handler. Knows no conversation and no turn:
 //! it takes a call and gives back what the model is told. Called by `agent/turn.rs`.
 
@@ -29,6 +29,7 @@ use crate::protocol::ToolCall;
 use crate::protocol::ToolOutput;
 use crate::protocol::ToolSpec;
 use crate::sandbox::CommandRunner;
+use crate::store::snapshot::SnapshotWorker;
 use crate::text;
 use crate::tools::FileAccess;
 use crate::tools::SessionLink;
@@ -37,6 +38,7 @@ use crate::tools::ToolError;
 use crate::tools::ToolHandler;
 use crate::tools::ToolRegistry;
 use crate::tools::TurnContext;
+use crate::tools::recording::Recording;
 
 /// No call takes longer, whatever its own bound says: a little more than a command may ask.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3_660);
@@ -62,6 +64,8 @@ pub struct Executor {
     pub turn: Arc<TurnContext>,
     /// Runs commands.
     pub runner: Arc<dyn CommandRunner>,
+    /// Records the workspace around calls that can write; `None` when undo is switched off.
+    pub(crate) snapshots: Option<SnapshotWorker>,
     /// The line to the session.
     pub link: SessionLink,
     /// Fires when the turn is stopped.
@@ -138,9 +142,7 @@ impl Executor {
         let decision = self.judge(&planned.effect);
         let confined = decision.action != DecisionAction::AllowUnsandboxed
             && decision.action != DecisionAction::AskUnsandboxed;
-        if let Err(ended) = self.begin(call, &planned.effect, &decision).await {
-            return ended;
-        }
+        self.begin(call, &planned.effect).await;
         if let Err(ended) = self.ask_if_needed(call, &planned.effect, &decision).await {
             return ended;
         }
@@ -151,8 +153,13 @@ impl Executor {
         if decision.action == DecisionAction::AllowReadOnly {
             cx.restrict_to_reading();
         }
+        let mut recording = self.record_before(call, &planned.effect, &decision).await;
+        if let Err(ended) = self.reach_disk(&planned.effect).await {
+            return ended;
+        }
         let result = self.run_with_retry(call, planned, &cx).await;
-        let result = self.escalate_if_denied(call, planned, result).await;
+        let result = self.escalate_if_denied(call, planned, result, &mut recording).await;
+        self.record_after(recording, call, &planned.effect).await;
         let stop = match &result {
             Err(ToolError::Stop(reason)) => Some(Stop::Asked(reason.clone())),
             Err(ToolError::Fatal(reason)) => Some(Stop::Fatal(reason.clone())),
@@ -185,18 +192,16 @@ impl Executor {
         )
     }
 
-    /// Writes the call down before anything happens, and for calls with side effects waits
-    /// until it is on disk: no command runs that a log could not tell of.
-    async fn begin(
-        &self,
-        call: &ToolCall,
-        effect: &Effect,
-        decision: &Decision,
-    ) -> Result<(), Ended> {
+    /// Writes the call down before anything happens.
+    async fn begin(&self, call: &ToolCall, effect: &Effect) {
         let msg = EventMsg::ToolCallBegin { call: call.clone(), effect: effect.clone() };
         self.link.event(Some(call.call_id.clone()), None, msg).await;
-        let must_be_on_disk = decision.action != DecisionAction::Deny && has_side_effects(effect);
-        if must_be_on_disk && !self.link.sync().await {
+    }
+
+    /// For calls with side effects waits until all that was written down is on disk: no command
+    /// runs that a log could not tell of.
+    async fn reach_disk(&self, effect: &Effect) -> Result<(), Ended> {
+        if has_side_effects(effect) && !self.link.sync().await {
             let why = "the session's log cannot be written, so nothing is run".to_owned();
             return Err(Ended {
                 result: Err(ToolError::Fatal(why.clone())),
@@ -322,6 +327,7 @@ impl Executor {
         call: &ToolCall,
         planned: &Planned,
         result: Result<ToolOutput, ToolError>,
+        recording: &mut Option<Recording>,
     ) -> Result<ToolOutput, ToolError> {
         let stopped = matches!(result, Err(ToolError::SandboxDenied { .. }));
         if !stopped || self.turn.approval != ApprovalPolicy::OnFailure {
@@ -334,6 +340,12 @@ impl Executor {
         };
         if self.ask(call, &planned.effect, &decision).await.is_err() {
             return result;
+        }
+        if recording.is_none() {
+            *recording = self.record_before(call, &planned.effect, &decision).await;
+            if self.reach_disk(&planned.effect).await.is_err() {
+                return result;
+            }
         }
         let cx = self.context(call, &planned.effect, false);
         self.run_bounded(call, planned, &cx).await

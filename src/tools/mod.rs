@@ -23,6 +23,7 @@ mod grep_files;
 mod list_dir;
 mod mcp;
 mod read_file;
+mod recording;
 mod registry;
 mod router;
 mod schema;

@@ -3,8 +3,10 @@
 //! A subcommand puts parts together and prints; it decides nothing that a layer below could.
 //! Called by `cli/mod.rs`.
 
+pub(crate) mod changes;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod exec;
 pub(crate) mod login;
 pub(crate) mod trust;
+pub(crate) mod undo;

@@ -337,6 +337,11 @@ impl Snapshot {
         (path_list_is_sound(&roots) && reader.is_at_end()).then_some(Self { taken, roots })
     }
 
+    /// Returns the roots it was taken of.
+    pub(crate) fn root_paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.roots.iter().map(|root| root.path.clone())
+    }
+
     /// Returns the tree of a root.
     pub(super) fn tree(&self, path: &Path) -> Option<ObjectId> {
         self.roots.iter().find(|root| root.path == path)?.tree

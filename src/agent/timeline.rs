@@ -1,0 +1,241 @@
+//! `Timeline`: the steps by which a session's log says files changed, in order.
+//!
+//! Pure: events in, steps out. A step is a call or a restore, from one recorded state to
+//! another; one that a dead process left without its end is cut off. From the steps follows
+//! what can be undone and redone. Called by `restore.rs`.
+
+use std::collections::HashMap;
+
+use crate::protocol::CallId;
+use crate::protocol::CallOutcome;
+use crate::protocol::ChangeSource;
+use crate::protocol::Effect;
+use crate::protocol::Event;
+use crate::protocol::EventMsg;
+use crate::protocol::RestoreDirection;
+use crate::protocol::SnapshotId;
+use crate::protocol::StopCause;
+use crate::protocol::ToolCall;
+use crate::protocol::TurnId;
+use crate::protocol::TurnOutcome;
+
+/// One change of the files.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FileStep {
+    /// Whose turn it is part of; of a restore, the turn it went to.
+    pub(crate) turn: TurnId,
+    /// The call; `None` for a restore.
+    pub(crate) call: Option<StepCall>,
+    /// The state before.
+    pub(crate) from: SnapshotId,
+    /// The state after; `None` when nothing was recorded since.
+    pub(crate) to: Option<SnapshotId>,
+    /// Whether its end was never recorded, so that what others did since may be part of it.
+    pub(crate) is_cut_off: bool,
+}
+
+/// The call that made a step.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StepCall {
+    /// Its id.
+    pub(crate) id: CallId,
+    /// Whether it was a patch or a command.
+    pub(crate) by: ChangeSource,
+    /// The command, or the tool's name.
+    pub(crate) title: String,
+}
+
+/// A restore that was not taken back.
+#[derive(Debug, Clone, PartialEq)]
+struct Undone {
+    turn: TurnId,
+    /// The place of the restore among the steps.
+    step: usize,
+    /// The turns it took back.
+    turns: Vec<TurnId>,
+}
+
+/// All steps, and what they leave to do.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Timeline {
+    pub(crate) steps: Vec<FileStep>,
+    /// The newest turn.
+    pub(crate) last_turn: TurnId,
+    /// Turns that changed files and were not undone.
+    done: Vec<TurnId>,
+    undone: Vec<Undone>,
+    begun: HashMap<CallId, StepCall>,
+    open: Vec<Open>,
+}
+
+/// A call whose state before is known, and the state after not yet.
+#[derive(Debug, Clone, PartialEq)]
+struct Open {
+    call: CallId,
+    turn: TurnId,
+    from: SnapshotId,
+    /// Whether its end may have been written by the process that mended the log.
+    is_lost: bool,
+}
+
+/// Steps to take back, newest first, and the turn they go back to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Goal {
+    pub(crate) turn: TurnId,
+    pub(crate) steps: Vec<FileStep>,
+}
+
+impl Timeline {
+    /// Reads the steps out of a log.
+    pub(crate) fn read<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut timeline = Self::default();
+        for event in events {
+            timeline.take(event);
+        }
+        // What is still open when the log ends was cut off with it.
+        let open = std::mem::take(&mut timeline.open);
+        timeline.cut_off(open.into_iter().filter(|open| open.is_lost));
+        timeline
+    }
+
+    /// Returns what must be taken back to be before a turn; by default before the last one
+    /// that changed something.
+    pub(crate) fn find_undo(&self, turn: Option<TurnId>) -> Option<Goal> {
+        let turn = match turn {
+            None => *self.done.last()?,
+            Some(turn) => *self.done.iter().find(|done| **done >= turn)?,
+        };
+        let is_first = |step: &FileStep| step.turn == turn && step.call.is_some();
+        let first = self.steps.iter().position(is_first)?;
+        let steps = self.steps.get(first..)?.iter().rev().cloned().collect();
+        Some(Goal { turn, steps })
+    }
+
+    /// Returns the undo that a redo takes back: the last one.
+    pub(crate) fn find_redo(&self) -> Option<Goal> {
+        let last = self.undone.last()?;
+        let step = self.steps.get(last.step)?.clone();
+        Some(Goal { turn: last.turn, steps: vec![step] })
+    }
+
+    /// Returns the steps of one turn; by default of the last that changed something, undone or
+    /// not.
+    pub(crate) fn changes_of(&self, turn: Option<TurnId>) -> Option<(TurnId, Vec<FileStep>)> {
+        let is_call = |step: &&FileStep| step.call.is_some();
+        let turn = turn.or_else(|| self.steps.iter().rev().find(is_call).map(|step| step.turn))?;
+        let steps = self.steps.iter().filter(is_call).filter(|step| step.turn == turn);
+        Some((turn, steps.cloned().collect()))
+    }
+
+    fn take(&mut self, event: &Event) {
+        self.last_turn = self.last_turn.max(event.turn);
+        match (&event.msg, &event.call_id) {
+            (EventMsg::ToolCallBegin { call, effect }, _) => {
+                self.begun.insert(call.call_id.clone(), describe(call, effect));
+            }
+            (EventMsg::SnapshotTaken { snapshot, since: None }, Some(call)) => {
+                self.end_cut_off(snapshot);
+                let (call, from) = (call.clone(), snapshot.clone());
+                self.open.push(Open { call, turn: event.turn, from, is_lost: true });
+            }
+            (EventMsg::SnapshotTaken { snapshot, since: Some(since) }, Some(call)) => {
+                self.open.retain(|open| open.call != *call);
+                let (from, to) = (since.clone(), Some(snapshot.clone()));
+                self.push_call(event.turn, call, (from, to, false));
+            }
+            (EventMsg::ToolCallEnd { outcome, duration_ms, .. }, Some(call)) => {
+                // The end that a mended log gives to a lost call took no time.
+                let is_lost = *outcome == CallOutcome::Interrupted && *duration_ms == 0;
+                self.open.retain_mut(|open| {
+                    open.is_lost &= open.call != *call || is_lost;
+                    open.is_lost
+                });
+            }
+            (EventMsg::TurnEnded { outcome, .. }, _) => {
+                let crash = TurnOutcome::Interrupted { cause: StopCause::Crash };
+                let open = std::mem::take(&mut self.open);
+                if *outcome == crash {
+                    self.cut_off(open.into_iter());
+                }
+            }
+            (EventMsg::Restored { turn, direction, before, after, .. }, _) => {
+                self.take_restore(*turn, *direction, (before, after));
+            }
+            _ => {}
+        }
+    }
+
+    fn push_call(
+        &mut self,
+        turn: TurnId,
+        call: &CallId,
+        (from, to, is_cut_off): (SnapshotId, Option<SnapshotId>, bool),
+    ) {
+        let unknown = || StepCall {
+            id: call.clone(),
+            by: ChangeSource::Command,
+            title: "a call".to_owned(),
+        };
+        let call = self.begun.get(call).cloned().unwrap_or_else(unknown);
+        self.steps.push(FileStep { turn, call: Some(call), from, to, is_cut_off });
+        if self.done.last() != Some(&turn) {
+            self.done.push(turn);
+        }
+    }
+
+    /// Makes steps of calls that a dead process left open. Those that ran together are one.
+    fn cut_off(&mut self, open: impl Iterator<Item = Open>) {
+        for Open { call, turn, from, .. } in open {
+            let is_known = |step: &FileStep| step.is_cut_off && step.from == from;
+            if !self.steps.iter().any(is_known) {
+                self.push_call(turn, &call, (from, None, true));
+            }
+        }
+    }
+
+    /// The next state that was recorded is the end of what was cut off before it.
+    fn end_cut_off(&mut self, state: &SnapshotId) {
+        for step in self.steps.iter_mut().filter(|step| step.is_cut_off && step.to.is_none()) {
+            step.to = Some(state.clone());
+        }
+    }
+
+    fn take_restore(
+        &mut self,
+        turn: TurnId,
+        direction: RestoreDirection,
+        (before, after): (&Option<SnapshotId>, &Option<SnapshotId>),
+    ) {
+        let (Some(from), Some(to)) = (before.clone(), after.clone()) else { return };
+        // Nothing runs while files are restored: what is open was left by a process that died.
+        let open = std::mem::take(&mut self.open);
+        self.cut_off(open.into_iter());
+        self.end_cut_off(&from);
+        let step = self.steps.len();
+        self.steps.push(FileStep { turn, call: None, from, to: Some(to), is_cut_off: false });
+        match direction {
+            RestoreDirection::Undo => {
+                let first = self.done.iter().position(|done| *done >= turn);
+                let turns = self.done.split_off(first.unwrap_or(self.done.len()));
+                self.undone.push(Undone { turn, step, turns });
+            }
+            RestoreDirection::Redo => {
+                self.done.extend(self.undone.pop().into_iter().flat_map(|undone| undone.turns));
+            }
+        }
+    }
+}
+
+fn describe(call: &ToolCall, effect: &Effect) -> StepCall {
+    let (by, title) = match effect {
+        Effect::Write { .. } => (ChangeSource::Patch, call.name.to_string()),
+        Effect::Run { command, .. } => (ChangeSource::Command, command.shown()),
+        Effect::None
+        | Effect::Read { .. }
+        | Effect::Input { .. }
+        | Effect::Fetch { .. }
+        | Effect::Remote { .. }
+        | Effect::Agent { .. } => (ChangeSource::Command, call.name.to_string()),
+    };
+    StepCall { id: call.call_id.clone(), by, title }
+}
