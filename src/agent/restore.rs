@@ -130,9 +130,13 @@ impl UndoError {
     /// Returns what to do about it.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Nothing(_) => Some("--session ID names a session; by default it is this directory's"),
+            Self::Nothing(_) => {
+                Some("--session ID names a session; by default it is this directory's")
+            }
             Self::NothingInTurn { .. } => Some("gimlet changes TURN shows what a turn changed"),
-            Self::Conflicts(_) => Some("--force overwrites them; `gimlet redo` then brings them back"),
+            Self::Conflicts(_) => {
+                Some("--force overwrites them; `gimlet redo` then brings them back")
+            }
             Self::File(SessionFileError::Locked(_)) => Some("use /undo there, or end it first"),
             Self::Restore(RestoreError::Snapshot(SnapshotError::Missing(_))) => {
                 Some("old snapshots go when the store reaches snapshots.keep_bytes_max")
@@ -205,9 +209,8 @@ pub(crate) fn changes(
     session: Option<SessionId>,
     turn: Option<TurnId>,
 ) -> Result<TurnChanges, UndoError> {
-    let has_any = |timeline: &Timeline| {
-        timeline.changes_of(turn).is_some_and(|(_, steps)| !steps.is_empty())
-    };
+    let has_any =
+        |timeline: &Timeline| timeline.changes_of(turn).is_some_and(|(_, steps)| !steps.is_empty());
     let found = find_session(config, session, has_any).ok_or(nothing("show", turn))?;
     let (session, events) = found;
     let timeline = Timeline::read(&events);

@@ -171,11 +171,8 @@ impl Timeline {
         call: &CallId,
         (from, to, is_cut_off): (SnapshotId, Option<SnapshotId>, bool),
     ) {
-        let unknown = || StepCall {
-            id: call.clone(),
-            by: ChangeSource::Command,
-            title: "a call".to_owned(),
-        };
+        let unknown =
+            || StepCall { id: call.clone(), by: ChangeSource::Command, title: "a call".to_owned() };
         let call = self.begun.get(call).cloned().unwrap_or_else(unknown);
         self.steps.push(FileStep { turn, call: Some(call), from, to, is_cut_off });
         if self.done.last() != Some(&turn) {

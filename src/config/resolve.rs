@@ -10,8 +10,7 @@ use toml::Table;
 
 use crate::config::file::{
     ApprovalToml, ConfigToml, FallbackToml, InheritToml, McpServerToml, ShellEnvironmentToml,
-    SnapshotsToml,
-    parse_table,
+    SnapshotsToml, parse_table,
 };
 use crate::config::layers::{Explanation, Layer, Source, explain_key, merge_layers};
 use crate::config::provider::{OPENAI_KEY_VARIABLES, ProviderFacts, build_provider};

@@ -41,7 +41,8 @@ pub(crate) fn run(args: &ChangesArgs, settings: &SettingsArgs) -> anyhow::Result
     for call in &changes.calls {
         write_out(&render_title(call, changes.turn))?;
         for change in &call.changes {
-            let text = if args.stat { render_stat(change, &config.cwd) } else { change.diff.clone() };
+            let text =
+                if args.stat { render_stat(change, &config.cwd) } else { change.diff.clone() };
             // A file's own bytes must not move the cursor; a pipe gets them as they are.
             let text = if is_terminal { visible(&text).into_owned() } else { text };
             write_out(text.trim_end_matches('\n'))?;

@@ -124,8 +124,7 @@ fn tell(report: &RestoreReport, request: &RestoreRequest, cwd: &Path) -> anyhow:
     }
     if !report.left.is_empty() {
         write_out("Left as they are:")?;
-        let line =
-            |(path, why): &(PathBuf, String)| format!("{}: {why}", shown_path(path, cwd));
+        let line = |(path, why): &(PathBuf, String)| format!("{}: {why}", shown_path(path, cwd));
         let lines: Vec<String> = report.left.iter().map(line).collect();
         for line in shorten(&lines) {
             write_out(&format!("  {line}"))?;

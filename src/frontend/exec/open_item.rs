@@ -92,6 +92,17 @@ impl OpenItem {
         Self { id, detail: Detail::Files { changes: json!([]) } }
     }
 
+    /// Returns the item of what a command changed.
+    pub(in crate::frontend::exec) fn changed_files(id: String, changes: &[FileChange]) -> Self {
+        Self { id, detail: Detail::Files { changes: changes.iter().map(change_value).collect() } }
+    }
+
+    /// Returns the item as it is when it did what it says.
+    pub(in crate::frontend::exec) fn done(&self) -> Value {
+        let output = ToolOutput::text("");
+        self.ended(&CallEnd { outcome: CallOutcome::Completed, output: &output, code: None })
+    }
+
     /// Returns the item as it starts.
     pub(in crate::frontend::exec) fn in_progress(&self) -> Value {
         match &self.detail {

@@ -19,6 +19,9 @@ use crate::text::ansi::{visible, visible_line};
 /// Characters of one shown line; the rest is in the session file.
 const LINE_CHARS_MAX: usize = 160;
 
+/// Files of one call that are named; `gimlet changes` names them all.
+const CHANGES_SHOWN: usize = 12;
+
 /// What a colour means; the terminal's own palette decides how it looks.
 #[derive(Debug, Clone, Copy)]
 enum Tone {
@@ -75,6 +78,8 @@ pub(crate) struct HumanText {
     header_shown: bool,
     /// What was shown last ended in a blank line.
     after_blank: bool,
+    /// This turn changed files.
+    files_changed: bool,
 }
 
 impl HumanText {
@@ -92,6 +97,7 @@ impl HumanText {
             go_on,
             header_shown: false,
             after_blank: true,
+            files_changed: false,
         }
     }
 
@@ -135,7 +141,11 @@ impl HumanText {
     fn render_event(&mut self, event: &Event) -> Shown {
         if let EventMsg::TurnEnded { outcome, usage, duration_ms, steps, last_message } = &event.msg
         {
-            let totals = render_totals(*usage, *steps, *duration_ms);
+            let mut totals = render_totals(*usage, *steps, *duration_ms);
+            // Where nothing is kept of a run there is nothing to undo it from.
+            if std::mem::take(&mut self.files_changed) && self.go_on.is_some() {
+                totals.push_str(" · `gimlet undo` takes its file changes back");
+            }
             return self.end(outcome, last_message.as_deref(), &totals);
         }
         Shown { stderr: self.progress(event), stdout: String::new() }
@@ -169,9 +179,7 @@ impl HumanText {
                 let end = CallEnd { tool, outcome, output, code, duration_ms };
                 return self.flush_held() + &self.call_end(call_id, &end);
             }
-            EventMsg::FilesChanged { changes, .. } => {
-                return changes.iter().map(|change| self.change_line(change)).collect();
-            }
+            EventMsg::FilesChanged { changes, .. } => return self.change_lines(changes),
             EventMsg::PlanUpdated { steps, .. } => {
                 return self.flush_held() + &self.plan_line(steps);
             }
@@ -327,6 +335,17 @@ impl HumanText {
             }
             let line = if line.is_empty() { line } else { self.paint(Tone::Dim, &line) };
             let _ = writeln!(text, "{}", format!("    {line}").trim_end());
+        }
+        text
+    }
+
+    /// Returns a line per file; of a whole build's worth only the first few.
+    fn change_lines(&mut self, changes: &[FileChange]) -> String {
+        self.files_changed = true;
+        let mut text: String =
+            changes.iter().take(CHANGES_SHOWN).map(|change| self.change_line(change)).collect();
+        if let more @ 1.. = changes.len().saturating_sub(CHANGES_SHOWN) {
+            let _ = writeln!(text, "  {} {more} more files", self.paint(Tone::Accent, "±"));
         }
         text
     }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::frontend::exec::open_item::{CallEnd, OpenItem, item_value};
 use crate::protocol::{
-    CallId, CallOutcome, Effect, Event, EventMsg, LimitKind, McpStatus, OutputStream, PlanStatus,
-    PlanStep, ResponseItem, TokenUsage, ToolName, ToolOutput, TurnOutcome, WarningKind,
+    CallId, CallOutcome, ChangeSource, Effect, Event, EventMsg, LimitKind, McpStatus, OutputStream,
+    PlanStatus, PlanStep, ResponseItem, TokenUsage, ToolName, ToolOutput, TurnOutcome, WarningKind,
     WebSearchCall,
 };
 use crate::text::truncate::bound;
@@ -65,12 +65,17 @@ impl ThreadEvents {
                 let earlier = self.pending_error.replace(message.clone());
                 earlier.map(|earlier| self.error_item(&earlier)).into_iter().collect()
             }
+            // A patch is an item of its own from its call on.
+            EventMsg::FilesChanged { by: ChangeSource::Command, changes } => {
+                let item = OpenItem::changed_files(self.next_id(), changes);
+                vec![line("item.started", item.in_progress()), line("item.completed", item.done())]
+            }
             EventMsg::RequestStarted { .. }
             | EventMsg::ItemDelta { .. }
             | EventMsg::ToolCallDelta { stream: OutputStream::Progress, .. }
             | EventMsg::AskOpened { .. }
             | EventMsg::AskAnswered { .. }
-            | EventMsg::FilesChanged { .. }
+            | EventMsg::FilesChanged { by: ChangeSource::Patch, .. }
             | EventMsg::SnapshotTaken { .. }
             | EventMsg::TokenCount { .. }
             | EventMsg::Compacted { .. }
@@ -223,7 +228,7 @@ impl Todo {
 /// Returns whether a warning is about the machine or the configuration. Such would come with
 /// every run, and readers take an `error` item for a fault of this one.
 pub(in crate::frontend::exec) fn is_about_surroundings(msg: &EventMsg) -> bool {
-    let kinds = [WarningKind::Sandbox, WarningKind::Config];
+    let kinds = [WarningKind::Sandbox, WarningKind::Config, WarningKind::Snapshot];
     matches!(msg, EventMsg::Warning { kind, .. } if kinds.contains(kind))
 }
 

@@ -125,11 +125,7 @@ pub(super) fn keep_files(
 
 /// Decides by size alone which files are not kept. Of ignored ones the smallest are: an `.env`
 /// matters more than a build.
-fn judge_sizes(
-    jobs: &[Job],
-    ignored_bytes: u64,
-    limits: &SnapshotLimits,
-) -> Vec<Option<Kept>> {
+fn judge_sizes(jobs: &[Job], ignored_bytes: u64, limits: &SnapshotLimits) -> Vec<Option<Kept>> {
     let mut kept: Vec<Option<Kept>> = jobs
         .iter()
         .map(|job| {

@@ -29,10 +29,8 @@ pub(crate) use record::SnapshotSpec;
 pub(crate) use record::SnapshotStore;
 pub(crate) use render::shown_changes;
 pub(crate) use restore::Force;
-pub(crate) use restore::Plan;
 pub(crate) use restore::RestoreError;
 pub(crate) use restore::Step;
-pub(crate) use worker::Ended;
 pub(crate) use worker::SnapshotWorker;
 
 /// Bounds of what is kept.

@@ -136,7 +136,11 @@ impl Packs {
     }
 
     /// Adds an object, unless it is there.
-    pub(super) fn add(&mut self, kind: ObjectKind, content: &[u8]) -> Result<ObjectId, SnapshotError> {
+    pub(super) fn add(
+        &mut self,
+        kind: ObjectKind,
+        content: &[u8],
+    ) -> Result<ObjectId, SnapshotError> {
         let id = ObjectId::of(kind, content);
         if !self.holds(id) {
             self.append(&Record::new(kind, id, content))?;
@@ -268,9 +272,7 @@ impl Packs {
         self.files.push(Pack { path, file: reader, end: 0 });
         self.writer = Some(Appender::new(pack, file));
         // Without it a power cut may lose the name of the new pack with all it holds.
-        File::open(&self.dir)
-            .and_then(|dir| dir.sync_all())
-            .map_err(io_error("sync", &self.dir))
+        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(io_error("sync", &self.dir))
     }
 
     /// Takes an earlier pack for appending; says whether that went well.

@@ -61,7 +61,8 @@ pub(super) fn prune(
     // First of all nobody may trust a cache that names what goes.
     let number = (generation(dir) + 1).to_string();
     let path = dir.join("generation");
-    crate::store::atomic::write_private(&path, number.as_bytes()).map_err(io_error("write", &path))?;
+    crate::store::atomic::write_private(&path, number.as_bytes())
+        .map_err(io_error("write", &path))?;
     write_pack(packs, dir, &live)?;
     for path in old {
         let _ = std::fs::remove_file(index_path(&path));
@@ -203,11 +204,7 @@ fn mark(
 }
 
 /// Copies the records of live objects into a new pack and brings it to disk.
-fn write_pack(
-    packs: &Packs,
-    dir: &Path,
-    live: &HashSet<ObjectId>,
-) -> Result<(), SnapshotError> {
+fn write_pack(packs: &Packs, dir: &Path, live: &HashSet<ObjectId>) -> Result<(), SnapshotError> {
     let folder = dir.join("packs");
     let path = folder.join(format!("{}.pack", uuid::Uuid::now_v7().as_simple()));
     let temp = path.with_extension("tmp");

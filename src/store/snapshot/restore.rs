@@ -79,11 +79,6 @@ struct Wish {
 }
 
 impl Plan {
-    /// Returns whether there is nothing to do.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.moves.is_empty()
-    }
-
     /// Returns what would change, without diffs.
     pub(crate) fn changes(&self) -> Vec<FileChange> {
         let changes = self.moves.iter().map(|step| {
@@ -277,10 +272,7 @@ fn why_not(is: Option<&Node>, goal: Option<&Node>, force: Force) -> Option<Strin
     }
 }
 
-fn old_of<'a>(
-    now: Option<&'a Entry>,
-    check: &'a dyn Fn(&File) -> io::Result<bool>,
-) -> Old<'a> {
+fn old_of<'a>(now: Option<&'a Entry>, check: &'a dyn Fn(&File) -> io::Result<bool>) -> Old<'a> {
     use std::os::unix::ffi::OsStrExt as _;
     match now.map(|entry| &entry.node) {
         None => Old::Absent,

@@ -321,11 +321,17 @@ mod tests {
 
     fn node() -> impl Strategy<Value = Node> {
         prop_oneof![
-            (any::<u32>(), any::<u64>(), content())
-                .prop_map(|(mode, size, content)| Node::File { mode, size, content }),
+            (any::<u32>(), any::<u64>(), content()).prop_map(|(mode, size, content)| Node::File {
+                mode,
+                size,
+                content
+            }),
             any::<Vec<u8>>().prop_map(|target| Node::Link { target: target.into() }),
-            (any::<u32>(), any::<[u8; 32]>())
-                .prop_map(|(mode, id)| Node::Dir { mode, id: ObjectId(id), dir: None }),
+            (any::<u32>(), any::<[u8; 32]>()).prop_map(|(mode, id)| Node::Dir {
+                mode,
+                id: ObjectId(id),
+                dir: None
+            }),
             Just(Node::Other(Other::Special)),
         ]
     }

@@ -253,7 +253,13 @@ impl Walk {
         Ok(Some(DraftEntry::Dir { name: name.as_bytes().into(), mode: stat.mode & 0o7777, draft }))
     }
 
-    fn file(&mut self, name: CString, stat: &Stat, known: Known<'_>, place: Place<'_>) -> DraftEntry {
+    fn file(
+        &mut self,
+        name: CString,
+        stat: &Stat,
+        known: Known<'_>,
+        place: Place<'_>,
+    ) -> DraftEntry {
         if name.as_bytes().starts_with(OWN_TEMP_PREFIX) {
             return done(&name, Node::Other(Other::Own));
         }
@@ -268,7 +274,11 @@ impl Walk {
         path.extend_from_slice(name.as_bytes());
         let job = self.jobs.len();
         let name = name.into_bytes().into();
-        self.jobs.push(Job { path: CString::new(path).unwrap_or_default(), stat: *stat, is_ignored });
+        self.jobs.push(Job {
+            path: CString::new(path).unwrap_or_default(),
+            stat: *stat,
+            is_ignored,
+        });
         DraftEntry::Job { name, job }
     }
 
