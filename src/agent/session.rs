@@ -285,6 +285,7 @@ impl Session {
             runner: Arc::clone(&self.runner),
             snapshots: self.snapshots.clone(),
             link,
+            seen: self.around.seen.clone(),
             cancel: cancel.clone(),
         }
     }

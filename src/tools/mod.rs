@@ -16,6 +16,7 @@ use crate::protocol::{Availability, Effect, ToolCall, ToolOutput, ToolSafety, To
 
 mod apply_patch;
 mod context;
+pub(crate) mod edit;
 mod error;
 mod executor;
 mod files;
@@ -27,6 +28,7 @@ mod recording;
 mod registry;
 mod router;
 mod schema;
+mod seen;
 mod shell;
 mod update_plan;
 mod view_image;
@@ -50,6 +52,7 @@ pub use files::FileAccess;
 pub(crate) use mcp::build_mcp_tools;
 pub use registry::{Registration, ToolRegistry};
 pub use router::ToolRouter;
+pub use seen::SeenFiles;
 
 /// A boxed future that may borrow from its caller.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
