@@ -43,6 +43,8 @@ pub(crate) struct StepCall {
     pub(crate) by: ChangeSource,
     /// The command, or the tool's name.
     pub(crate) title: String,
+    /// Calls that ran at the same time: what each of them changed cannot be told apart.
+    pub(crate) together_with: Vec<String>,
 }
 
 /// A restore that was not taken back.
@@ -66,6 +68,8 @@ pub(crate) struct Timeline {
     undone: Vec<Undone>,
     begun: HashMap<CallId, StepCall>,
     open: Vec<Open>,
+    /// Calls that ran since files were last looked at.
+    together: Vec<CallId>,
 }
 
 /// A call whose state before is known, and the state after not yet.
@@ -135,6 +139,10 @@ impl Timeline {
             }
             (EventMsg::SnapshotTaken { snapshot, since: None }, Some(call)) => {
                 self.end_cut_off(snapshot);
+                if self.open.is_empty() {
+                    self.together.clear();
+                }
+                self.together.push(call.clone());
                 let (call, from) = (call.clone(), snapshot.clone());
                 self.open.push(Open { call, turn: event.turn, from, is_lost: true });
             }
@@ -142,6 +150,8 @@ impl Timeline {
                 self.open.retain(|open| open.call != *call);
                 let (from, to) = (since.clone(), Some(snapshot.clone()));
                 self.push_call(event.turn, call, (from, to, false));
+                let open = &self.open;
+                self.together.retain(|call| open.iter().any(|open| open.call == *call));
             }
             (EventMsg::ToolCallEnd { outcome, duration_ms, .. }, Some(call)) => {
                 // The end that a mended log gives to a lost call took no time.
@@ -171,9 +181,17 @@ impl Timeline {
         call: &CallId,
         (from, to, is_cut_off): (SnapshotId, Option<SnapshotId>, bool),
     ) {
-        let unknown =
-            || StepCall { id: call.clone(), by: ChangeSource::Command, title: "a call".to_owned() };
+        let unknown = || StepCall {
+            id: call.clone(),
+            by: ChangeSource::Command,
+            title: "a call".to_owned(),
+            together_with: Vec::new(),
+        };
+        let others = self.together.iter().filter(|other| *other != call);
+        let others = others.filter_map(|other| self.begun.get(other));
+        let together_with = others.map(|other| other.title.clone()).collect();
         let call = self.begun.get(call).cloned().unwrap_or_else(unknown);
+        let call = StepCall { together_with, ..call };
         self.steps.push(FileStep { turn, call: Some(call), from, to, is_cut_off });
         if self.done.last() != Some(&turn) {
             self.done.push(turn);
@@ -234,5 +252,5 @@ fn describe(call: &ToolCall, effect: &Effect) -> StepCall {
         | Effect::Remote { .. }
         | Effect::Agent { .. } => (ChangeSource::Command, call.name.to_string()),
     };
-    StepCall { id: call.call_id.clone(), by, title }
+    StepCall { id: call.call_id.clone(), by, title, together_with: Vec::new() }
 }

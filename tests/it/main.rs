@@ -23,3 +23,4 @@ mod sandbox;
 mod sessions;
 mod support;
 mod tidy;
+mod undo;

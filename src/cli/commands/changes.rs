@@ -55,7 +55,12 @@ fn render_title(call: &CallChanges, turn: TurnId) -> String {
     let by = word_of(call.call.by);
     let title = call.call.title.lines().next().unwrap_or_default();
     let end = if call.is_cut_off { " (it never ended)" } else { "" };
-    format!("# turn {turn}, {by}: {}{end}", visible_line(title))
+    let mut text = format!("# turn {turn}, {by}: {}{end}", visible_line(title));
+    for other in &call.call.together_with {
+        let other = other.lines().next().unwrap_or_default();
+        text.push_str(&format!("\n#   at the same time: {}", visible_line(other)));
+    }
+    text
 }
 
 fn render_stat(change: &FileChange, cwd: &Path) -> String {
@@ -78,6 +83,7 @@ fn render_json(changes: &TurnChanges) -> serde_json::Value {
             "call_id": call.call.id,
             "by": call.call.by,
             "title": call.call.title,
+            "together_with": call.call.together_with,
             "cut_off": call.is_cut_off,
             "changes": call.changes,
         })
