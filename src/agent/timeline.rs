@@ -254,3 +254,155 @@ fn describe(call: &ToolCall, effect: &Effect) -> StepCall {
     };
     StepCall { id: call.call_id.clone(), by, title, together_with: Vec::new() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{CommandLine, EVENT_VERSION, Network, Seq, SessionId, TokenUsage};
+    use crate::protocol::{RestoreWhat, ToolOutput, ToolPayload};
+
+    fn event(turn: u32, call: Option<&str>, msg: EventMsg) -> Event {
+        Event {
+            v: EVENT_VERSION,
+            seq: Seq(0),
+            prev_hash: String::new(),
+            at: String::new(),
+            session: SessionId(uuid::Uuid::nil()),
+            turn: TurnId(turn),
+            parent: None,
+            response_id: None,
+            call_id: call.map(CallId::from),
+            msg,
+        }
+    }
+
+    fn begin(turn: u32, call: &str) -> [Event; 1] {
+        let argv = vec![format!("run-{call}")];
+        let effect = Effect::Run {
+            command: CommandLine::Argv { argv },
+            cwd: "/w".into(),
+            network: Network::Off,
+            escalate: None,
+        };
+        let payload = ToolPayload::Function { arguments: String::new() };
+        let tool = ToolCall { call_id: call.into(), name: "exec_command".into(), payload };
+        [event(turn, Some(call), EventMsg::ToolCallBegin { call: tool, effect })]
+    }
+
+    fn taken(turn: u32, call: &str, snapshot: &str, since: Option<&str>) -> Event {
+        let since = since.map(SnapshotId::from);
+        event(turn, Some(call), EventMsg::SnapshotTaken { snapshot: snapshot.into(), since })
+    }
+
+    fn end(turn: u32, call: &str, outcome: CallOutcome, duration_ms: u64) -> Event {
+        let output = ToolOutput::text("");
+        let tool = "exec_command".into();
+        let msg = EventMsg::ToolCallEnd { tool, outcome, output, duration_ms, code: None };
+        event(turn, Some(call), msg)
+    }
+
+    fn turn_end(turn: u32, outcome: TurnOutcome) -> Event {
+        let usage = TokenUsage::default();
+        let msg =
+            EventMsg::TurnEnded { outcome, usage, steps: 1, duration_ms: 1, last_message: None };
+        event(turn, None, msg)
+    }
+
+    fn restored(turn: u32, direction: RestoreDirection, before: &str, after: &str) -> Event {
+        let msg = EventMsg::Restored {
+            turn: TurnId(turn),
+            what: RestoreWhat::Files,
+            direction,
+            changes: Vec::new(),
+            before: Some(before.into()),
+            after: Some(after.into()),
+        };
+        event(turn, None, msg)
+    }
+
+    /// A turn with one call that changed something.
+    fn turn(number: u32, from: &str, to: &str) -> Vec<Event> {
+        let call = format!("c{number}");
+        let mut events = begin(number, &call).to_vec();
+        events.push(taken(number, &call, from, None));
+        events.push(taken(number, &call, to, Some(from)));
+        events.push(end(number, &call, CallOutcome::Completed, 5));
+        events.push(turn_end(number, TurnOutcome::Completed));
+        events
+    }
+
+    fn shown(goal: Option<Goal>) -> String {
+        let Some(goal) = goal else { return "nothing".to_owned() };
+        let step = |step: &FileStep| {
+            let to = step.to.as_ref().map_or("now", |to| to.as_str());
+            let cut = if step.is_cut_off { "!" } else { "" };
+            format!(" {}-{to}{cut}", step.from)
+        };
+        format!("{}:{}", goal.turn, goal.steps.iter().map(step).collect::<String>())
+    }
+
+    #[test]
+    fn undo_goes_back_through_all_steps_since_and_redo_takes_the_last_undo_back() {
+        let mut log = [turn(1, "a", "b"), turn(2, "b2", "c")].concat();
+        let read = |log: &[Event]| Timeline::read(log);
+        assert_eq!(shown(read(&log).find_undo(None)), "2: b2-c");
+        assert_eq!(shown(read(&log).find_undo(Some(TurnId(1)))), "1: b2-c a-b");
+        assert_eq!(shown(read(&log).find_undo(Some(TurnId(3)))), "nothing");
+        assert_eq!(shown(read(&log).find_redo()), "nothing");
+        log.push(restored(2, RestoreDirection::Undo, "c", "d"));
+        assert_eq!(shown(read(&log).find_undo(None)), "1: c-d b2-c a-b");
+        assert_eq!(shown(read(&log).find_undo(Some(TurnId(2)))), "nothing");
+        assert_eq!(shown(read(&log).find_redo()), "2: c-d");
+        log.push(restored(1, RestoreDirection::Undo, "d", "e"));
+        assert_eq!(shown(read(&log).find_undo(None)), "nothing");
+        assert_eq!(shown(read(&log).find_redo()), "1: d-e");
+        log.push(restored(1, RestoreDirection::Redo, "e", "f"));
+        assert_eq!(shown(read(&log).find_undo(None)), "1: e-f d-e c-d b2-c a-b");
+        assert_eq!(shown(read(&log).find_redo()), "2: c-d");
+        log.push(restored(2, RestoreDirection::Redo, "f", "g"));
+        assert_eq!(shown(read(&log).find_redo()), "nothing");
+        assert_eq!(shown(read(&log).find_undo(None)), "2: f-g e-f d-e c-d b2-c");
+    }
+
+    #[test]
+    fn a_call_that_changed_nothing_is_no_step() {
+        let mut log = begin(1, "x").to_vec();
+        log.push(taken(1, "x", "a", None));
+        log.push(end(1, "x", CallOutcome::Completed, 5));
+        log.push(turn_end(1, TurnOutcome::Completed));
+        assert_eq!(shown(Timeline::read(&log).find_undo(None)), "nothing");
+        assert_eq!(Timeline::read(&log).changes_of(None), None);
+    }
+
+    #[test]
+    fn a_call_that_was_cut_off_ends_with_the_next_state_that_is_known() {
+        let mut log = begin(1, "x").to_vec();
+        log.push(taken(1, "x", "a", None));
+        assert_eq!(shown(Timeline::read(&log).find_undo(None)), "1: a-now!");
+        // Undone before anyone mended the log.
+        let undone = [&log[..], &[restored(1, RestoreDirection::Undo, "b", "c")]].concat();
+        assert_eq!(shown(Timeline::read(&undone).find_redo()), "1: b-c");
+        assert_eq!(shown(Timeline::read(&undone).find_undo(None)), "nothing");
+        // Mended by the next run, which then changed something itself.
+        log.push(end(1, "x", CallOutcome::Interrupted, 0));
+        let crash = TurnOutcome::Interrupted { cause: StopCause::Crash };
+        log.push(turn_end(1, crash));
+        log.extend(turn(2, "b", "c"));
+        assert_eq!(shown(Timeline::read(&log).find_undo(Some(TurnId(1)))), "1: b-c a-b!");
+    }
+
+    #[test]
+    fn calls_that_ran_together_share_what_changed() {
+        let mut log = [begin(1, "x"), begin(1, "y")].concat();
+        log.push(taken(1, "x", "a", None));
+        log.push(taken(1, "y", "a", None));
+        log.push(taken(1, "y", "b", Some("a")));
+        log.push(end(1, "y", CallOutcome::Completed, 5));
+        log.push(taken(1, "x", "c", Some("b")));
+        log.push(end(1, "x", CallOutcome::Completed, 5));
+        let (_, steps) = Timeline::read(&log).changes_of(None).unwrap();
+        let calls: Vec<_> = steps.into_iter().filter_map(|step| step.call).collect();
+        assert_eq!((calls[0].title.as_str(), &calls[0].together_with[..]), ("run-y", &["run-x".to_owned()][..]));
+        assert_eq!((calls[1].title.as_str(), calls[1].together_with.len()), ("run-x", 0));
+    }
+}

@@ -148,7 +148,7 @@ pub(crate) struct OutputArgs {
     /// When to use colour.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     pub color: ColorArg,
-    /// Keep no session file.
+    /// Keep no session file, and nothing to undo from.
     #[arg(long)]
     pub ephemeral: bool,
     /// Accepted for Codex's sake: Gimlet wants no git repository.

@@ -162,7 +162,11 @@ impl Executor {
             cx.restrict_to_reading();
         }
         let mut recording = self.record_before(call, &planned.effect, &decision).await;
+        if recording.is_none() && self.cancel.is_cancelled() {
+            return Ended { result: Err(ToolError::Interrupted), stop: None };
+        }
         if let Err(ended) = self.reach_disk(&planned.effect).await {
+            self.record_after(recording, call, &planned.effect).await;
             return ended;
         }
         let result = self.run_with_retry(call, planned, &cx).await;

@@ -34,7 +34,14 @@ impl Executor {
         if !can_write(effect, decision, self.turn.sandbox.mode) {
             return None;
         }
-        let begun = snapshots.begin_call().await;
+        let begun = tokio::select! {
+            begun = snapshots.begin_call() => begun,
+            () = self.cancel.cancelled() => {
+                // The first look at a large workspace takes its time; who stops need not wait.
+                snapshots.abandon_call();
+                return None;
+            }
+        };
         let id = || Some(call.call_id.clone());
         if let Some(problem) = begun.problem {
             let message = format!("undo is off: {problem}");

@@ -129,6 +129,12 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
             (None, New::Absent) => {}
             (None, New::File(..) | New::Symlink(_)) => self.push_file(Act::Put, change, None)?,
             (None, New::Directory(mode)) => self.push_dir(change, mode),
+            // What something else takes the place of must be empty before, not at the end.
+            (Some(FileType::Directory), New::Absent) if self.gives_way_above(path) => {
+                let mode = found.as_ref().map_or(0o700, |found| mode_of(&found.stat));
+                let rank = Rank::RemoveDir(std::cmp::Reverse(depth));
+                self.push(rank, Act::RemoveDir { mode }, change);
+            }
             (Some(FileType::Directory), New::Absent) => {
                 self.push(Rank::DropDir(std::cmp::Reverse(depth)), Act::DropDir, change);
             }
@@ -152,6 +158,14 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a directory above gives way to something that is none.
+    fn gives_way_above(&self, path: &Path) -> bool {
+        let becomes_file = |change: &&&Change<'_>| {
+            matches!(change.new, New::File(..) | New::Symlink(_))
+        };
+        path.ancestors().skip(1).any(|above| self.by_path.get(above).filter(becomes_file).is_some())
     }
 
     /// Returns how the directory of a path stands; `None` when nothing is there and nothing

@@ -65,6 +65,9 @@ pub(crate) struct SnapshotStore {
     roots: Vec<Root>,
     /// The snapshot that was taken last, and the trees it names.
     last: Option<(SnapshotId, Vec<RootTree>)>,
+    /// Files that were read the last time.
+    #[cfg(test)]
+    jobs: usize,
 }
 
 #[derive(Debug)]
@@ -115,7 +118,16 @@ impl SnapshotStore {
             .into_iter()
             .map(|path| Root { path, tree: None, is_cached: false })
             .collect();
-        Ok(Self { spec, dir, lock, packs, roots, last: None })
+        Ok(Self {
+            spec,
+            dir,
+            lock,
+            packs,
+            roots,
+            last: None,
+            #[cfg(test)]
+            jobs: 0,
+        })
     }
 
     /// Records the state of all roots and brings it to disk.
@@ -240,6 +252,12 @@ impl SnapshotStore {
         self.roots.iter().find(|root| root.path == path)?.tree.as_ref()
     }
 
+    /// Returns how many files were read the last time.
+    #[cfg(test)]
+    pub(super) fn count_jobs(&self) -> usize {
+        self.jobs
+    }
+
     /// Returns the state directory.
     pub(super) fn state(&self) -> &Path {
         &self.spec.state
@@ -270,6 +288,10 @@ impl SnapshotStore {
             Err(off) => return Ok(Err(off.reason())),
         };
         let (jobs, ignored) = (&walk.jobs, walk.ignored_bytes);
+        #[cfg(test)]
+        {
+            self.jobs = jobs.len();
+        }
         let kept = keep_files(&mut self.packs, &root.path, jobs, ignored, &self.spec.limits)?;
         let tree = match draft {
             Draft::Same(tree) => tree,

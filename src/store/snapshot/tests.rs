@@ -197,3 +197,199 @@ proptest! {
         prop_assert_eq!(read_tree(&work), after);
     }
 }
+
+#[test]
+fn a_file_changed_within_the_same_tick_is_seen() {
+    let place = Place::new();
+    place.write("a", "one");
+    let mut store = place.open();
+    let first = store.take().unwrap().snapshot.unwrap();
+    let times = fs::metadata(place.work().join("a")).unwrap();
+    // The same size and the same time as before: only the bytes tell.
+    place.write("a", "two");
+    let file = fs::File::options().write(true).open(place.work().join("a")).unwrap();
+    file.set_modified(times.modified().unwrap()).unwrap();
+    let second = store.take().unwrap().snapshot.unwrap();
+    assert_ne!(first, second);
+}
+
+#[test]
+fn what_is_unchanged_is_not_read_again_by_another_process() {
+    let place = Place::new();
+    place.write("a", "one");
+    place.write("below/b", "two");
+    // Long ago, as files of a project are; the inode's own time is what counts, and only waiting
+    // makes that old.
+    let mut store = place.open();
+    let tries = (0..1_000_000).take_while(|_| !is_trusted(&mut store)).count();
+    assert!(tries < 1_000_000, "metadata never settles");
+    store.save_cache();
+    drop(store);
+    let mut store = place.open();
+    store.take().unwrap();
+    let jobs = store.count_jobs();
+    assert_eq!(jobs, 0, "files read");
+    place.write("below/b", "2");
+    store.take().unwrap();
+    assert_eq!(store.count_jobs(), 1, "files read");
+}
+
+/// Returns whether the next look would trust all metadata.
+fn is_trusted(store: &mut SnapshotStore) -> bool {
+    store.take().unwrap();
+    store.count_jobs() == 0
+}
+
+#[test]
+fn git_and_what_is_no_file_are_noted_and_never_opened() {
+    let place = Place::new();
+    place.write("a", "a");
+    place.write(".git/HEAD", "ref");
+    place.write("sub/.git", "gitdir: ../.git");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        place.work().join("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    let mut store = place.open();
+    let from = store.take().unwrap().snapshot.unwrap();
+    fs::remove_file(place.work().join("pipe")).unwrap();
+    fs::remove_dir_all(place.work().join(".git")).unwrap();
+    place.write("a", "b");
+    let to = store.take().unwrap().snapshot.unwrap();
+    let plan = store.plan(&[Step { from, to: Some(to) }], Force::No).unwrap();
+    let mut left: Vec<_> = plan.left.iter().map(|(path, _)| path.file_name().unwrap()).collect();
+    left.sort();
+    assert_eq!(left, [".git", "pipe"]);
+    store.perform(&plan).unwrap();
+    assert_eq!(fs::read(place.work().join("a")).unwrap(), b"a");
+}
+
+#[test]
+fn a_large_file_is_kept_in_parts() {
+    let place = Place::new();
+    let limits = SnapshotLimits { file_bytes_max: 1 << 30, ..LIMITS };
+    let bytes: Vec<u8> = (0..9_000_000_u32).map(|n| (n / 7) as u8).collect();
+    place.write("large", &bytes);
+    let mut store = place.open_with(limits);
+    let from = store.take().unwrap().snapshot.unwrap();
+    place.write("large", "small");
+    let to = store.take().unwrap().snapshot.unwrap();
+    let plan = store.plan(&[Step { from, to: Some(to) }], Force::No).unwrap();
+    store.perform(&plan).unwrap();
+    assert!(fs::read(place.work().join("large")).unwrap() == bytes);
+}
+
+#[test]
+fn pruning_keeps_the_newest_and_what_is_pinned() {
+    let place = Place::new();
+    let limits = SnapshotLimits { keep_bytes_max: 40_000, ..LIMITS };
+    let mut store = place.open_with(limits);
+    let noise = |seed: u32| -> Vec<u8> {
+        use sha2::Digest as _;
+        (0..300_u32)
+            .flat_map(|n| sha2::Sha256::digest((u64::from(n) << 32 | u64::from(seed)).to_le_bytes()))
+            .collect()
+    };
+    let mut taken = Vec::new();
+    for seed in 0..10 {
+        place.write("a", noise(seed));
+        taken.push(store.take().unwrap().snapshot.unwrap());
+    }
+    store.prune_if_due(&taken[..1]).unwrap();
+    let whole = |store: &SnapshotStore, id| {
+        let snapshot = store.load(id).ok()?;
+        store.compare(&snapshot, &store.load(&taken[9]).ok()?).ok()
+    };
+    assert!(whole(&store, &taken[9]).is_some(), "the newest");
+    assert!(whole(&store, &taken[0]).is_some(), "the pinned");
+    let left = taken.iter().filter(|id| store.load(id).is_ok()).count();
+    assert!((2..=5).contains(&left), "{left} of 10 left");
+    // What is left restores, in this process and in the next.
+    let step = Step { from: taken[0].clone(), to: Some(taken[9].clone()) };
+    let plan = store.plan(std::slice::from_ref(&step), Force::No).unwrap();
+    store.perform(&plan).unwrap();
+    assert!(fs::read(place.work().join("a")).unwrap() == noise(0));
+    drop(store);
+    let mut store = place.open_with(limits);
+    let undo = Step { from: step.to.unwrap(), to: Some(step.from) };
+    let plan = store.plan(&[undo], Force::No).unwrap();
+    store.perform(&plan).unwrap();
+    assert!(fs::read(place.work().join("a")).unwrap() == noise(9));
+}
+
+#[test]
+fn nothing_is_pruned_while_another_process_uses_the_store() {
+    let place = Place::new();
+    let limits = SnapshotLimits { keep_bytes_max: 1, ..LIMITS };
+    let mut store = place.open_with(limits);
+    let mut taken = Vec::new();
+    for text in ["one", "two", "three"] {
+        place.write("a", text);
+        taken.push(store.take().unwrap().snapshot.unwrap());
+    }
+    let other = place.open_with(limits);
+    store.prune_if_due(&[]).unwrap();
+    assert!(taken.iter().all(|id| store.load(id).is_ok()));
+    drop(other);
+    store.prune_if_due(&[]).unwrap();
+    assert!(store.load(&taken[0]).is_err() && store.load(&taken[2]).is_ok());
+}
+
+#[test]
+fn a_tree_of_too_many_files_is_off_with_a_reason() {
+    use crate::store::snapshot::walk::Walk;
+    let place = Place::new();
+    for n in 0..10 {
+        place.write(&format!("d{n}/f"), "x");
+    }
+    let mut walk = Walk::new(Path::new("/nowhere"), 15);
+    let off = walk.run(&place.work(), None).unwrap_err();
+    assert!(off.reason().contains("more than"), "{}", off.reason());
+    assert!(Walk::new(Path::new("/nowhere"), 20).run(&place.work(), None).is_ok());
+}
+
+#[test]
+fn a_directory_that_gives_way_takes_nobody_elses_files_along() {
+    let place = Place::new();
+    place.write("a", "a file");
+    let mut store = place.open();
+    let from = store.take().unwrap().snapshot.unwrap();
+    fs::remove_file(place.work().join("a")).unwrap();
+    place.write("a/made", "by the turn");
+    let to = store.take().unwrap().snapshot.unwrap();
+    place.write("a/mine", "by the user");
+    let step = [Step { from, to: Some(to) }];
+    let plan = store.plan(&step, Force::No).unwrap();
+    assert_eq!(plan.conflicts, [place.work().join("a/mine")]);
+    let plan = store.plan(&step, Force::Yes).unwrap();
+    store.perform(&plan).unwrap();
+    assert_eq!(fs::read(place.work().join("a")).unwrap(), b"a file");
+    let redo = [Step { from: plan.now, to: None }];
+    let plan = store.plan(&redo, Force::No).unwrap();
+    store.perform(&plan).unwrap();
+    assert_eq!(fs::read(place.work().join("a/mine")).unwrap(), b"by the user");
+}
+
+#[test]
+fn a_store_that_lost_its_tail_reads_what_it_must_anew() {
+    let place = Place::new();
+    place.write("a", "one");
+    let mut store = place.open();
+    store.take().unwrap();
+    store.save_cache();
+    let pack = store.packs.paths().remove(0);
+    drop(store);
+    // The packs lost all, the cache lost nothing.
+    fs::File::options().write(true).open(&pack).unwrap().set_len(0).unwrap();
+    let mut store = place.open();
+    let from = store.take().unwrap().snapshot.unwrap();
+    place.write("a", "two");
+    let to = store.take().unwrap().snapshot.unwrap();
+    let plan = store.plan(&[Step { from, to: Some(to) }], Force::No).unwrap();
+    store.perform(&plan).unwrap();
+    assert_eq!(fs::read(place.work().join("a")).unwrap(), b"one");
+}

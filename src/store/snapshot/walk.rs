@@ -205,6 +205,9 @@ impl Walk {
             return Ok(Some(done(&name, Node::Other(Other::Git))));
         }
         let now = stat_of(&stat);
+        if name.as_bytes().starts_with(OWN_TEMP_PREFIX) {
+            return Ok(None);
+        }
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.subdirectory(parent, &name, (&now, known), place)?,
             FileType::RegularFile => Some(self.file(name, &now, known, place)),
@@ -260,9 +263,6 @@ impl Walk {
         known: Known<'_>,
         place: Place<'_>,
     ) -> DraftEntry {
-        if name.as_bytes().starts_with(OWN_TEMP_PREFIX) {
-            return done(&name, Node::Other(Other::Own));
-        }
         if let Some((at, known)) = known.filter(|(_, known)| known.stat.as_ref() == Some(stat)) {
             if let (true, Node::File { size, content, .. }) = (known.is_ignored, &known.node) {
                 self.ignored_bytes += content.object().map_or(0, |_| *size);

@@ -82,7 +82,14 @@ impl SnapshotWorker {
     pub(crate) async fn begin_call(&self) -> Begun {
         let (tx, rx) = oneshot::channel();
         self.send(Job::Begin(tx));
-        rx.await.unwrap_or_default()
+        let problem = || Some("the thread that records the files could not start".to_owned());
+        rx.await.unwrap_or_else(|_| Begun { snapshot: None, problem: problem() })
+    }
+
+    /// Says that a call which was announced does not run after all. Does not wait.
+    pub(crate) fn abandon_call(&self) {
+        let (tx, _) = oneshot::channel();
+        self.send(Job::End(tx));
     }
 
     /// Records the state after such a call; `None` when it changed nothing.
