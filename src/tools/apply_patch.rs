@@ -407,6 +407,7 @@ fn tool_error(error: &PatchError) -> ToolError {
             ToolError::InvalidArguments(error.to_string())
         }
         PatchError::Missing { .. }
+        | PatchError::Refused { .. }
         | PatchError::NoAnchor { .. }
         | PatchError::NoMatch { .. }
         | PatchError::TooCostly { .. } => failed(format!("{error}\nNo file was changed.")),
