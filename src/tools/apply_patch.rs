@@ -193,6 +193,44 @@ fn change_files(request: Request, boundary: &Boundary) -> Result<Applied, ToolEr
     Ok(applied)
 }
 
+/// SEAM: replaced by the edit module when it is there.
+pub(crate) fn plan(
+    mut patch: Patch,
+    base: &Path,
+    policy: SandboxPolicy,
+    home: &Path,
+) -> Result<Applied, PlanError> {
+    let boundary = Boundary::of(policy, home);
+    for change in patch.changes(base) {
+        for path in std::iter::once(&change.path).chain(&change.move_to) {
+            if let Some(Obstacle::Asks(reason) | Obstacle::Forbids(reason)) =
+                policy::find_write_obstacle(path, &boundary.policy, home)
+            {
+                return Err(PlanError::Tool(ToolError::Denied(reason)));
+            }
+        }
+    }
+    boundary.resolve_paths(&mut patch, base).map_err(PlanError::Tool)?;
+    let mut files = BTreeMap::new();
+    for path in patch.paths(base) {
+        let bytes = read_file(&path).map_err(PlanError::Tool)?;
+        files.insert(path, bytes);
+    }
+    patch::apply(&patch, base, &files).map_err(PlanError::Patch)
+}
+
+/// SEAM.
+pub(crate) enum PlanError {
+    Tool(ToolError),
+    Patch(PatchError),
+}
+
+/// SEAM.
+pub(crate) fn commit(applied: &Applied) -> Result<(), CommitError> {
+    let commits: Vec<FileCommit> = applied.writes.iter().map(commit_of).collect();
+    atomic::commit(&commits)
+}
+
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
     let problem = |what: &str| failed(format!("{}: {what}", path.display()));
     match fs::metadata(path) {
@@ -227,13 +265,16 @@ struct Boundary {
 impl Boundary {
     /// Follows the links in a policy's paths; reads directories.
     fn new(turn: &TurnContext) -> Self {
-        let mut policy = turn.sandbox.clone();
+        Self::of(turn.sandbox.clone(), &turn.home)
+    }
+
+    fn of(mut policy: SandboxPolicy, home: &Path) -> Self {
         let hidden: Vec<Pattern> = policy
             .deny_read
             .iter()
             .filter_map(|pattern| {
                 let path = match pattern.0.strip_prefix("~/") {
-                    Some(rest) => turn.home.join(rest),
+                    Some(rest) => home.join(rest),
                     None => PathBuf::from(&pattern.0),
                 };
                 let real =
@@ -245,7 +286,7 @@ impl Boundary {
         let tmp = policy.tmp.then(|| PathBuf::from("/tmp"));
         policy.roots = policy.roots.iter().chain(&tmp).map(|root| follow(root)).collect();
         policy.deny_write = policy.deny_write.iter().map(|directory| follow(directory)).collect();
-        Self { policy, home: turn.home.clone() }
+        Self { policy, home: home.to_owned() }
     }
 
     /// Checks every path, and puts the real one where a link leads elsewhere, so that two
@@ -334,7 +375,7 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
 // ---- What is said of it.
 
 /// Returns the changes with unified diffs; a move is one change.
-fn render_changes(writes: &[FileWrite], cwd: &Path) -> Vec<FileChange> {
+pub(crate) fn render_changes(writes: &[FileWrite], cwd: &Path) -> Vec<FileChange> {
     let is_source =
         |path: &PathBuf| writes.iter().any(|write| write.moved_from.as_ref() == Some(path));
     let mut changes = Vec::with_capacity(writes.len());

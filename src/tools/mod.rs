@@ -14,7 +14,7 @@ use crate::model::catalog::ModelInfo;
 use crate::model::catalog::PatchTool;
 use crate::protocol::{Availability, Effect, ToolCall, ToolOutput, ToolSafety, ToolSpec};
 
-mod apply_patch;
+pub(crate) mod apply_patch;
 mod context;
 mod error;
 mod executor;

@@ -1,0 +1,145 @@
+//! `gimlet apply-patch`: the engine that changes files, for people and for other programs.
+//!
+//! Also what the program is when it is called `apply_patch`, as models call it from scripts.
+//! Starts light: no runtime, no configuration, no session. Where a patch may write is the rule
+//! of `tools/`, with the directory as the only root and nobody there to be asked; the words for
+//! it are `apply_patch_report.rs`. Called by `cli/mod.rs`.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use crate::cli::args::{ApplyPatchArgs, SettingsArgs};
+use crate::cli::commands::apply_patch_report::{Form, Problem, Report};
+use crate::cli::exit_code::ExitCode;
+use crate::cli::settings::load_directories;
+use crate::patch::{self, Applied, Patch};
+use crate::protocol::{GitAccess, Network, SandboxMode, SandboxPolicy};
+use crate::tools::apply_patch as edit;
+
+/// The names under which models call it, and scripts written for other agents.
+const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
+
+/// The most that is read of stdin: more than any patch may have, so that the patch's own bound
+/// speaks, and a stream without end does not fill the memory.
+const STDIN_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Acts as `apply_patch PATCH` when the program was called by that name; else returns `None`.
+pub(crate) fn run_if_named(mut argv: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let name = PathBuf::from(argv.next()?);
+    let name = name.file_name().and_then(OsStr::to_str)?;
+    if !NAMES.contains(&name) {
+        return None;
+    }
+    let request = Request { patch: argv.next(), directory: None, dry_run: false };
+    let outcome = match argv.next() {
+        Some(_) => Err(Problem::usage(format!("{name} takes one argument at most, the patch"))),
+        None => apply(request),
+    };
+    Some(Report { form: Form::Text, outcome }.print())
+}
+
+/// Runs `gimlet apply-patch`.
+pub(crate) fn run(args: ApplyPatchArgs, settings: SettingsArgs) -> ExitCode {
+    let form = if args.json { Form::Json } else { Form::Text };
+    let request = Request {
+        patch: args.patch.filter(|patch| patch != "-"),
+        directory: args.cd.or(settings.cd),
+        dry_run: args.dry_run,
+    };
+    let outcome = check_spelling(request.patch.as_deref()).and_then(|()| apply(request));
+    Report { form, outcome }.print()
+}
+
+/// What to do.
+struct Request {
+    /// The patch; stdin when absent.
+    patch: Option<OsString>,
+    /// Where; the working directory when absent.
+    directory: Option<PathBuf>,
+    dry_run: bool,
+}
+
+/// What was done, or would be.
+pub(super) struct Done {
+    pub(super) applied: Applied,
+    /// The directory, real.
+    pub(super) base: PathBuf,
+    pub(super) dry_run: bool,
+}
+
+/// Takes a mistyped option for what it is: a patch that begins with a dash has several lines.
+fn check_spelling(patch: Option<&OsStr>) -> Result<(), Problem> {
+    let Some(patch) = patch else { return Ok(()) };
+    let bytes = patch.as_encoded_bytes();
+    if !bytes.starts_with(b"-") || bytes.contains(&b'\n') {
+        return Ok(());
+    }
+    let hint = "gimlet apply-patch --help lists the options";
+    Err(Problem::usage(format!("there is no option {}", patch.to_string_lossy())).with_hint(hint))
+}
+
+fn apply(request: Request) -> Result<Done, Problem> {
+    let Request { patch, directory, dry_run } = request;
+    let base = find_base(directory.as_deref())?;
+    let patch = parse(&read_patch(patch)?)?;
+    let directories = load_directories().ok();
+    let own = directories.iter().flat_map(|own| [own.config.clone(), own.state.clone()]).collect();
+    let home = directories.as_ref().map_or(Path::new("/"), |own| &own.home);
+    let applied = edit::plan(patch, &base, policy_of(&base, own), home)?;
+    if !dry_run {
+        edit::commit(&applied)?;
+    }
+    Ok(Done { applied, base, dry_run })
+}
+
+/// Returns the directory that paths start from and stay in, without links.
+fn find_base(directory: Option<&Path>) -> Result<PathBuf, Problem> {
+    let directory = directory.unwrap_or(Path::new("."));
+    let unusable =
+        |why: String| Problem::usage(format!("cannot work in {}: {why}", directory.display()));
+    let base = directory.canonicalize().map_err(|error| unusable(error.to_string()))?;
+    if base.is_dir() { Ok(base) } else { Err(unusable("it is no directory".to_owned())) }
+}
+
+/// Returns the bytes of the patch.
+fn read_patch(argument: Option<OsString>) -> Result<Vec<u8>, Problem> {
+    if let Some(argument) = argument {
+        return Ok(argument.into_vec());
+    }
+    let no_patch = || {
+        let hint = "give it as the argument or on stdin: git diff | gimlet apply-patch";
+        Problem::usage("there is no patch".to_owned()).with_hint(hint)
+    };
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        return Err(no_patch());
+    }
+    let mut bytes = Vec::new();
+    let mut bounded = stdin.lock().take(STDIN_BYTES_MAX);
+    match bounded.read_to_end(&mut bytes) {
+        Ok(0) => Err(no_patch()),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Problem::failed(format!("cannot read stdin: {error}"))),
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<Patch, Problem> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| Problem::failed("the patch is not UTF-8".to_owned()))?;
+    Ok(patch::parse(text)?)
+}
+
+/// Returns where the patch may write: below the directory, but not what runs or belongs to us.
+fn policy_of(base: &Path, own: Vec<PathBuf>) -> SandboxPolicy {
+    SandboxPolicy {
+        mode: SandboxMode::WorkspaceWrite,
+        roots: vec![base.to_owned()],
+        network: Network::Off,
+        deny_read: Vec::new(),
+        deny_write: own,
+        git: GitAccess::Deny,
+        tmp: false,
+    }
+}
