@@ -16,10 +16,8 @@ use crate::cli::exit_code::ExitCode;
 use crate::cli::settings::load_directories;
 use crate::patch::{self, Applied, Patch};
 use crate::protocol::{GitAccess, Network, SandboxMode, SandboxPolicy};
+use crate::store::own_commands::is_own_name;
 use crate::tools::apply_patch as edit;
-
-/// The names under which models call it, and scripts written for other agents.
-const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
 
 /// The most that is read of stdin: more than any patch may have, so that the patch's own bound
 /// speaks, and a stream without end does not fill the memory.
@@ -27,11 +25,8 @@ const STDIN_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Acts as `apply_patch PATCH` when the program was called by that name; else returns `None`.
 pub(crate) fn run_if_named(mut argv: impl Iterator<Item = OsString>) -> Option<ExitCode> {
-    let name = PathBuf::from(argv.next()?);
-    let name = name.file_name().and_then(OsStr::to_str)?;
-    if !NAMES.contains(&name) {
-        return None;
-    }
+    let program = PathBuf::from(argv.next()?);
+    let name = program.file_name().filter(|name| is_own_name(name))?.display();
     let request = Request { patch: argv.next(), directory: None, dry_run: false };
     let outcome = match argv.next() {
         Some(_) => Err(Problem::usage(format!("{name} takes one argument at most, the patch"))),
