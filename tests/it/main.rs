@@ -15,6 +15,7 @@
     reason = "a test stops at the first thing that is not as it should be"
 )]
 
+mod apply_patch;
 mod cli;
 mod planted;
 mod resume;

@@ -14,7 +14,7 @@ use crate::cli::args::{ApplyPatchArgs, SettingsArgs};
 use crate::cli::commands::apply_patch_report::{Form, Problem, Report};
 use crate::cli::exit_code::ExitCode;
 use crate::cli::settings::load_directories;
-use crate::patch::{self, Applied, Patch};
+use crate::patch::{self, Applied, FileAction, Patch};
 use crate::protocol::{GitAccess, Network, SandboxMode, SandboxPolicy};
 use crate::store::own_commands::is_own_name;
 use crate::tools::apply_patch as edit;
@@ -79,6 +79,7 @@ fn apply(request: Request) -> Result<Done, Problem> {
     let Request { patch, directory, dry_run } = request;
     let base = find_base(directory.as_deref())?;
     let patch = parse(&read_patch(patch)?)?;
+    check_inside(&patch, &base)?;
     let directories = load_directories().ok();
     let own = directories.iter().flat_map(|own| [own.config.clone(), own.state.clone()]).collect();
     let home = directories.as_ref().map_or(Path::new("/"), |own| &own.home);
@@ -126,6 +127,24 @@ fn parse(bytes: &[u8]) -> Result<Patch, Problem> {
     Ok(patch::parse(text)?)
 }
 
+/// Refuses a path that leaves the directory by its text. Where a link leads is judged later.
+fn check_inside(patch: &Patch, base: &Path) -> Result<(), Problem> {
+    for file in &patch.files {
+        let target = match &file.action {
+            FileAction::Update { move_to, .. } => move_to.as_ref(),
+            FileAction::Add { .. } | FileAction::Delete => None,
+        };
+        for path in std::iter::once(&file.path).chain(target) {
+            if !patch::absolute(base, path).starts_with(base) {
+                let hint = "all files must lie below the directory it works in; -C names another";
+                let reason = format!("{} is outside {}", path.display(), base.display());
+                return Err(Problem::refused(path, reason).with_hint(hint));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Returns where the patch may write: below the directory, but not what runs or belongs to us.
 fn policy_of(base: &Path, own: Vec<PathBuf>) -> SandboxPolicy {
     SandboxPolicy {
@@ -134,7 +153,7 @@ fn policy_of(base: &Path, own: Vec<PathBuf>) -> SandboxPolicy {
         network: Network::Off,
         deny_read: Vec::new(),
         deny_write: own,
-        git: GitAccess::Deny,
+        git: GitAccess::Ask,
         tmp: false,
     }
 }

@@ -111,6 +111,11 @@ impl Problem {
         Self::new("io", message)
     }
 
+    /// The patch wants to write where it may not.
+    pub(super) fn refused(path: &Path, reason: String) -> Self {
+        Self { file: Some(path.display().to_string()), ..Self::new("refused", reason) }
+    }
+
     pub(super) fn with_hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);
         self

@@ -7,3 +7,4 @@ pub(crate) mod run;
 pub(crate) mod server;
 mod server_tests;
 pub(crate) mod sse;
+pub(crate) mod tree;
