@@ -398,31 +398,44 @@ fn any_tree() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     proptest::sample::subsequence(files, 0..=NAMES.len()).prop_flat_map(|files| files)
 }
 
-/// A patch that often fits, for what is in the trees is also what it is made of.
-fn any_patch() -> impl Strategy<Value = String> {
-    let name = proptest::sample::select([&NAMES[..], &HOSTILE].concat());
-    let line = "[-+ ][ab]{0,2}\n";
-    let chunk =
-        proptest::collection::vec(line, 1..4).prop_map(|lines| format!("@@\n{}", lines.concat()));
-    let chunks = proptest::collection::vec(chunk, 1..3).prop_map(|chunks| chunks.concat());
-    let file = prop_oneof![
-        (name.clone(), "[ab]{0,2}")
-            .prop_map(|(name, text)| format!("*** Add File: {name}\n+{text}\n")),
-        name.clone().prop_map(|name| format!("*** Delete File: {name}\n")),
-        (name.clone(), chunks)
-            .prop_map(|(name, chunks)| format!("*** Update File: {name}\n{chunks}")),
-        (name.clone(), name)
-            .prop_map(|(name, to)| format!("*** Update File: {name}\n*** Move to: {to}\n")),
-    ];
-    let files = proptest::collection::vec(file, 1..5).prop_map(|files| files.concat());
-    let whole = files.prop_map(|files| format!("*** Begin Patch\n{files}*** End Patch\n"));
+/// One part of a patch as numbers: what happens, to which file, at which line, to which other.
+type Part = (u8, usize, usize, usize);
+
+/// Returns a tree and a patch that fits it as often as not.
+fn any_case() -> impl Strategy<Value = (Vec<(&'static str, String)>, String)> {
+    let names = NAMES.len() + HOSTILE.len();
+    let part = (0..16_u8, 0..names + 8 * NAMES.len(), 0..6_usize, 0..names + 20);
+    let parts = proptest::collection::vec(part, 1..4);
     // One in some is cut or bent.
-    (whole, 0..400_usize, "[-+@* a\n]{0,3}", 0..4).prop_map(|(mut patch, at, text, bend)| {
-        if bend == 0 && at < patch.len() {
+    let bend = (0..8_u8, 0..400_usize, "[-+@* a\n]{0,3}");
+    (any_tree(), parts, bend).prop_map(|(tree, parts, (bent, at, text))| {
+        let parts: String = parts.iter().map(|part| part_of_patch(&tree, *part)).collect();
+        let mut patch = format!("*** Begin Patch\n{parts}*** End Patch\n");
+        if bent == 0 && at < patch.len() {
             patch.insert_str(at, &text);
         }
-        patch
+        (tree, patch)
     })
+}
+
+fn part_of_patch(tree: &[(&'static str, String)], (kind, file, line, other): Part) -> String {
+    let named = |n: usize| {
+        let all = NAMES.iter().chain(&HOSTILE);
+        all.copied().nth(n).or_else(|| Some(tree.get(n % tree.len().max(1))?.0)).unwrap_or("new")
+    };
+    let (name, to) = (named(file), named(other));
+    let content = tree.iter().find(|(is, _)| *is == name).map_or("", |(_, content)| content);
+    let at = content.lines().nth(line % content.lines().count().max(1)).unwrap_or("c");
+    match kind {
+        0..=8 => format!("*** Update File: {name}\n@@\n-{at}\n+{at}x\n+y\n"),
+        9 => format!("*** Update File: {name}\n@@\n {at}\n-no such line\n"),
+        10 => format!("*** Update File: {name}\n*** Move to: {to}\n@@\n-{at}\n+moved\n"),
+        11 => format!("*** Update File: {name}\n*** Move to: {to}\n"),
+        12 => format!("*** Delete File: {name}\n"),
+        13 => format!("*** Add File: {to}\n+{at}\n"),
+        14 => format!("*** Add File: new/{line}\n+{at}\n"),
+        _ => format!("*** Update File: {name}\n@@\n+{at}\n"),
+    }
 }
 
 /// Names in trees; one is a link there, one a folder.
@@ -435,7 +448,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn a_failure_leaves_every_byte(tree in any_tree(), patch in any_patch()) {
+    fn a_failure_leaves_every_byte((tree, patch) in any_case()) {
         let house = House::new();
         let work = house.workspace();
         tree::make(&work, "folder d/e\nfolder .git\nlink out -> ../home\nlink link -> a\nfifo pipe\n");
