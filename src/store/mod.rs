@@ -4,6 +4,7 @@
 //! `agent/`, `tools/` and `cli/`.
 
 pub(crate) mod atomic;
+pub(crate) mod commit;
 pub(crate) mod own_commands;
 pub(crate) mod secrets;
 pub(crate) mod session_file;

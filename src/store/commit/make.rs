@@ -1,0 +1,156 @@
+//! Makes the new files of a commit under temporary names, beside where they will stand.
+//!
+//! A new file takes mode, owner and attributes of the old one where that is permitted; until
+//! it has them nobody else can read it. Called by `perform.rs`, before anything is renamed.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::RawMode;
+
+use crate::store::commit::disk::{Disk, mode_of};
+use crate::store::commit::prepare::Model;
+use crate::store::commit::step::Stamp;
+use crate::store::commit::{Change, CommitError, Content, Execute, Mode, New};
+
+/// A new file before it has its mode.
+const OWNER_ONLY: RawMode = 0o600;
+
+/// A new file of no model: the umask is the user's word on it.
+const BY_UMASK: RawMode = 0o666;
+
+/// Mode bits that only make sense with the owner they were given for.
+const SET_ID: RawMode = 0o6000;
+
+/// Whether each new file is waited for by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// It is.
+    Each,
+    /// All are, together, later.
+    Later,
+}
+
+/// Makes the new file of one change; returns its stamp and what could not be kept.
+pub(super) fn make(
+    disk: &Disk,
+    (dir, temp): (&OwnedFd, &OsStr),
+    (change, model): (&Change<'_>, Option<&Model>),
+    wait: Wait,
+) -> Result<(Stamp, Option<String>), CommitError> {
+    let made = match change.new {
+        New::File(content, mode) => {
+            make_file(disk, (dir, temp), content, (mode, model), wait).map(|(stamp, kept)| {
+                let lost = format!("{}: its owner could not be kept", change.path.display());
+                (stamp, (kept == Owner::Lost).then_some(lost))
+            })
+        }
+        New::Symlink(target) => make_link(disk, (dir, temp), target).map(|stamp| (stamp, None)),
+        New::Absent | New::Directory(_) => Err(io::ErrorKind::InvalidInput.into()),
+    };
+    made.map_err(CommitError::io(&change.path, "write"))
+}
+
+/// Whether the new file has the old one's owner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Kept,
+    Lost,
+}
+
+fn make_file(
+    disk: &Disk,
+    (dir, temp): (&OwnedFd, &OsStr),
+    content: Content<'_>,
+    (mode, model): (Mode<'_>, Option<&Model>),
+    wait: Wait,
+) -> io::Result<(Stamp, Owner)> {
+    let exact = match mode {
+        Mode::Exact(bits) => Some(bits),
+        Mode::Keep | Mode::Like(_) | Mode::Executable(..) => {
+            model.map(|model| mode_of(&model.stat))
+        }
+    };
+    let first = if exact.is_some() { OWNER_ONLY } else { BY_UMASK };
+    let file = disk.create(dir, temp, first)?;
+    let mut writer = DiskWriter { disk, file: &file };
+    match content {
+        Content::Bytes(bytes) => writer.write_all(bytes)?,
+        Content::Stream(stream) => stream(&mut writer)?,
+    }
+    let kept = give(disk, &file, exact, (mode, model))?;
+    if wait == Wait::Each {
+        disk.sync(&file)?;
+    }
+    Ok((Stamp::new(&disk.stat_open(&file)?), kept))
+}
+
+/// Gives a new file its owner, mode and attributes, in the order in which none undoes another.
+fn give(
+    disk: &Disk,
+    file: &File,
+    exact: Option<RawMode>,
+    (mode, model): (Mode<'_>, Option<&Model>),
+) -> io::Result<Owner> {
+    let executable = match mode {
+        Mode::Executable(wish, _) => Some(wish),
+        Mode::Keep | Mode::Like(_) | Mode::Exact(_) => None,
+    };
+    if model.is_none() && exact.is_none() && executable.is_none() {
+        return Ok(Owner::Kept);
+    }
+    let now = disk.stat_open(file)?;
+    let mut kept = Owner::Kept;
+    if let Some(model) = model
+        && (model.stat.st_uid, model.stat.st_gid) != (now.st_uid, now.st_gid)
+        && disk.set_owner(file, &model.stat).is_err()
+    {
+        // Another's file in a directory of ours: it becomes ours, at least in the same group.
+        let _ = disk.set_group(file, &model.stat);
+        kept = Owner::Lost;
+    }
+    let mut bits = exact.unwrap_or(mode_of(&now));
+    if kept == Owner::Lost {
+        bits &= !SET_ID;
+    }
+    match executable {
+        Some(Execute::Set) => bits |= (bits & 0o444) >> 2,
+        Some(Execute::Clear) => bits &= !0o111,
+        None => {}
+    }
+    if let Some(model) = model {
+        for (name, value) in &model.attributes {
+            // Some belong to the system alone.
+            let _ = disk.set_attribute(file, name, value);
+        }
+    }
+    // After the attributes: an access list holds mode bits too.
+    disk.set_mode(file, bits)?;
+    Ok(kept)
+}
+
+fn make_link(disk: &Disk, (dir, temp): (&OwnedFd, &OsStr), target: &Path) -> io::Result<Stamp> {
+    disk.symlink(target, dir, temp)?;
+    let stat = disk.stat(dir, temp)?.ok_or(io::ErrorKind::NotFound)?;
+    Ok(Stamp::new(&stat))
+}
+
+/// Writes through the seam.
+struct DiskWriter<'a> {
+    disk: &'a Disk,
+    file: &'a File,
+}
+
+impl Write for DiskWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.disk.write(self.file, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
