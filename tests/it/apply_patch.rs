@@ -8,7 +8,6 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,26 +15,14 @@ use expect_test::expect_file;
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::support::cases::play_all;
 use crate::support::normalise;
 use crate::support::run::{Ended, House, Stdin, copy_folder, run};
 use crate::support::tree::{self, Tree};
 
 #[test]
 fn cases_go_as_expected() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/apply_patch");
-    let mut cases: Vec<PathBuf> =
-        fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
-    cases.sort();
-    assert!(cases.len() >= 20, "only {} cases were found", cases.len());
-    let name = |case: &PathBuf| case.file_name().unwrap().to_string_lossy().into_owned();
-    let only = std::env::var("GIMLET_CASE").unwrap_or_default();
-    let failed: Vec<String> = cases
-        .iter()
-        .filter(|case| name(case).contains(&only))
-        .filter(|case| catch_unwind(AssertUnwindSafe(|| play(case))).is_err())
-        .map(name)
-        .collect();
-    assert!(failed.is_empty(), "{} cases failed: {failed:#?}", failed.len());
+    play_all("apply_patch", 20, play);
 }
 
 fn play(case: &Path) {

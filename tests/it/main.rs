@@ -17,6 +17,7 @@
 
 mod apply_patch;
 mod cli;
+mod git_diffs;
 mod planted;
 mod resume;
 #[cfg(target_os = "linux")]

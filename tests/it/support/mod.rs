@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // Each test uses a part, and the bench includes two of the files by path.
 
+pub(crate) mod cases;
 pub(crate) mod normalise;
 pub(crate) mod run;
 pub(crate) mod server;
