@@ -5,7 +5,7 @@
 //! line, and `expected/` is written for you. A case without `expected/tree.txt` leaves every
 //! byte as it was. What is generated, too large or no text is made below.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,12 @@ use std::process::Command;
 
 use expect_test::expect_file;
 use proptest::prelude::*;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::cases::play_all;
 use crate::support::normalise;
-use crate::support::run::{Ended, House, Stdin, copy_folder, run};
+use crate::support::run::{Ended, House, Stdin, copy_folder, run, start};
 use crate::support::tree::{self, Tree};
 
 #[test]
@@ -374,6 +375,74 @@ fn json_says_the_same_for_bytes_that_are_no_text() {
     let said: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(said["ok"], Value::Bool(false), "{ended:?}");
     assert_eq!(ended.stderr, "");
+}
+
+// ---------------------------------------------------------------- killed
+
+/// When the program is killed: as soon as so many files stand beside their targets, or so many
+/// targets are changed.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    Temps(usize),
+    Changed(usize),
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_the_old_tree_or_the_new_one() {
+    const FILES: usize = 40;
+    let mut was_killed = 0;
+    for moment in [
+        Moment::Temps(1),
+        Moment::Temps(FILES / 2),
+        Moment::Temps(FILES),
+        Moment::Changed(1),
+        Moment::Changed(FILES / 2),
+        Moment::Changed(FILES),
+    ] {
+        let house = House::new();
+        let work = house.workspace();
+        let mut body = String::new();
+        for n in 0..FILES {
+            fs::write(work.join(format!("f{n:02}")), "old\n").unwrap();
+            body.push_str(&format!("*** Update File: f{n:02}\n@@\n-old\n+new\n"));
+        }
+        let before = tree::take(&work);
+        let patch = String::from_utf8(patch_of(&body)).unwrap();
+        let (running, _pipe) = start(house.command(["apply-patch", &patch]), Stdin::Nothing);
+        while running.is_alive() {
+            // Names come and go meanwhile, so nothing here insists on any.
+            let names = fs::read_dir(&work).unwrap().filter_map(|e| Some(e.ok()?.file_name()));
+            let is_temp = |name: &OsString| name.as_bytes().starts_with(b".gimlet-");
+            let (temps, targets): (Vec<_>, Vec<_>) = names.partition(is_temp);
+            let is_new = |name: &&OsString| fs::read(work.join(name)).is_ok_and(|b| b == b"new\n");
+            let count = match moment {
+                Moment::Temps(_) => temps.len(),
+                Moment::Changed(_) => targets.iter().filter(is_new).count(),
+            };
+            let (Moment::Temps(wanted) | Moment::Changed(wanted)) = moment;
+            if count >= wanted {
+                running.signal(Signal::KILL);
+                break;
+            }
+        }
+        was_killed += usize::from(running.wait().code == 137);
+        // The next patch settles what was left, whatever it is for.
+        let ended = apply(&house, &patch_of("*** Add File: later\n+x\n"));
+        assert_eq!(ended.code, 0, "{moment:?}: {ended:?}");
+        let mut after = tree::take(&work);
+        after.remove(Path::new("later"));
+        let is_new = fs::read(work.join("f00")).unwrap() == b"new\n";
+        if !is_new {
+            assert!(after == before, "{moment:?}: {ended:?}\n{}", tree::render(&after));
+        }
+        let whole = tree::render(&before).replace("old", "new");
+        assert!(
+            !is_new || tree::render(&after) == whole,
+            "{moment:?}: {ended:?}\n{}",
+            tree::render(&after)
+        );
+    }
+    assert!(was_killed > 0, "it always ended before it could be killed");
 }
 
 // ---------------------------------------------------------------- whatever comes

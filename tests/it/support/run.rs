@@ -13,7 +13,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
 
 /// Far beyond what any test needs on a loaded machine; only a hang reaches it.
 pub(crate) const RUN_AT_MOST: Duration = Duration::from_secs(60);
@@ -169,6 +171,12 @@ fn read_all(mut from: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>>
 impl Running {
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
+    }
+
+    /// Returns whether it has not ended yet.
+    pub(crate) fn is_alive(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.pid()), options).unwrap().is_none()
     }
 
     /// Sends a signal to the program alone.
