@@ -43,6 +43,7 @@ use crate::protocol::WarningKind;
 use crate::sandbox;
 use crate::store::session_file::Loaded;
 use crate::store::session_file::SessionFile;
+use crate::tools::SeenFiles;
 use crate::tools::ToolError;
 
 /// What an earlier process left in its file.
@@ -80,6 +81,7 @@ impl Session {
             level_reason: report.reason,
             exposed: report.exposed,
             interactive,
+            seen: SeenFiles::default(),
         };
         // What a session began with holds to its end, or the prompt cache is lost.
         let instructions = match past.instructions.as_deref() {

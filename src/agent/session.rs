@@ -268,6 +268,7 @@ impl Session {
             turn: Arc::new(self.settings.turn_context(&self.around)),
             runner: Arc::clone(&self.runner),
             link,
+            seen: self.around.seen.clone(),
             cancel: cancel.clone(),
         }
     }

@@ -20,6 +20,7 @@ use crate::protocol::SandboxMode;
 use crate::protocol::SandboxPolicy;
 use crate::protocol::SessionId;
 use crate::protocol::SettingsPatch;
+use crate::tools::SeenFiles;
 use crate::tools::TurnContext;
 
 /// How long a command may take when the call does not say.
@@ -47,6 +48,7 @@ pub(super) struct Surroundings {
     pub(super) level_reason: Option<String>,
     pub(super) exposed: Option<String>,
     pub(super) interactive: bool,
+    pub(super) seen: SeenFiles,
 }
 
 impl Settings {
@@ -138,6 +140,7 @@ impl Settings {
             command_timeout: COMMAND_TIMEOUT,
             output_bytes_max: usize::try_from(output_bytes_max).unwrap_or(usize::MAX),
             interactive: around.interactive,
+            journal: self.config.directories.state.join("journal"),
         }
     }
 }

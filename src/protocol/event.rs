@@ -486,6 +486,8 @@ pub enum WarningKind {
     Instructions,
     /// An answer did not follow its schema.
     Schema,
+    /// An edit that was interrupted was finished or taken back.
+    Files,
     /// A kind of a later version.
     #[serde(other)]
     Other,

@@ -16,7 +16,7 @@ use crate::protocol::{
     SandboxPolicy,
 };
 use crate::sandbox::CommandRunner;
-use crate::tools::FileAccess;
+use crate::tools::{FileAccess, SeenFiles};
 
 /// A turn's settings; never changed while it runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +45,8 @@ pub struct TurnContext {
     pub output_bytes_max: usize,
     /// Whether someone can answer questions.
     pub interactive: bool,
+    /// Where records of edits in flight are kept.
+    pub journal: PathBuf,
 }
 
 /// All a running tool can use.
@@ -57,6 +59,8 @@ pub struct ToolContext {
     pub files: FileAccess,
     /// Reports events and asks questions on behalf of this call.
     pub link: SessionLink,
+    /// What the model has seen of which file.
+    pub seen: SeenFiles,
     /// The call it belongs to.
     pub call_id: CallId,
     /// Fires when the call must stop.

@@ -28,9 +28,12 @@ use crate::protocol::SideEffects;
 use crate::protocol::ToolCall;
 use crate::protocol::ToolOutput;
 use crate::protocol::ToolSpec;
+use crate::protocol::WarningKind;
 use crate::sandbox::CommandRunner;
+use crate::store;
 use crate::text;
 use crate::tools::FileAccess;
+use crate::tools::SeenFiles;
 use crate::tools::SessionLink;
 use crate::tools::ToolContext;
 use crate::tools::ToolError;
@@ -64,6 +67,8 @@ pub struct Executor {
     pub runner: Arc<dyn CommandRunner>,
     /// The line to the session.
     pub link: SessionLink,
+    /// What the session's model has seen of which file.
+    pub seen: SeenFiles,
     /// Fires when the turn is stopped.
     pub cancel: CancellationToken,
 }
@@ -147,6 +152,9 @@ impl Executor {
         if self.cancel.is_cancelled() {
             return Ended { result: Err(ToolError::Interrupted), stop: None };
         }
+        if has_side_effects(&planned.effect) {
+            self.recover_edits(call).await;
+        }
         let mut cx = self.context(call, &planned.effect, confined);
         if decision.action == DecisionAction::AllowReadOnly {
             cx.restrict_to_reading();
@@ -204,6 +212,21 @@ impl Executor {
             });
         }
         Ok(())
+    }
+
+    /// Finishes or takes back what a killed process left of an edit, before anything builds on
+    /// it. Costs one look at a directory when there is nothing.
+    async fn recover_edits(&self, call: &ToolCall) {
+        let turn = Arc::clone(&self.turn);
+        let work = move || {
+            let mut roots = turn.sandbox.roots.clone();
+            roots.push(turn.cwd.clone());
+            store::commit::recover(&turn.journal, &roots)
+        };
+        for message in tokio::task::spawn_blocking(work).await.unwrap_or_default() {
+            let msg = EventMsg::Warning { kind: WarningKind::Files, message, hint: None };
+            self.link.event(Some(call.call_id.clone()), None, msg).await;
+        }
     }
 
     async fn ask_if_needed(
@@ -267,6 +290,7 @@ impl Executor {
             runner: Arc::clone(&self.runner),
             files: FileAccess::new(effect, &self.turn.sandbox, &self.turn.home),
             link: self.link.clone(),
+            seen: self.seen.clone(),
             call_id: call.call_id.clone(),
             cancel: self.cancel.clone(),
             confined,
@@ -301,6 +325,11 @@ impl Executor {
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         let run = planned.handler.run(call, cx);
+        if matches!(planned.effect, Effect::Write { .. }) {
+            // Its work is bounded, and it sees the cancellation itself up to the point from
+            // which it must end as a whole, and tell what it did.
+            return run.await;
+        }
         // A handler sees the cancellation itself and stops what it started; one that does not
         // is dropped after a grace, which stops it as well.
         let cancelled = async {

@@ -280,6 +280,39 @@ fn check_regular(path: &Path, metadata: &fs::Metadata) -> Result<(), ToolError> 
     }
 }
 
+/// Reads a regular file by its real path, within a bound.
+pub(crate) fn read_real(real: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = File::from(open_without_links(real)?);
+    let found = file.metadata()?;
+    if let Some(kind) = describe_other(found.file_type()) {
+        return Err(io::Error::other(format!("it is {kind} now")));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(found.len().min(bytes_max)).unwrap_or(0));
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+/// Says what something is that is no regular file.
+pub(crate) fn describe_other(kind: fs::FileType) -> Option<&'static str> {
+    use std::os::unix::fs::FileTypeExt as _;
+    if kind.is_file() {
+        None
+    } else if kind.is_dir() {
+        Some("a directory")
+    } else if kind.is_symlink() {
+        Some("a symbolic link")
+    } else if kind.is_fifo() {
+        Some("a named pipe")
+    } else if kind.is_socket() {
+        Some("a socket")
+    } else {
+        Some("a device")
+    }
+}
+
 /// Opens a path whose every part must be what it says: a link swapped in meanwhile is refused.
 fn open_without_links(real: &Path) -> io::Result<OwnedFd> {
     let flags =

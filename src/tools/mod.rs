@@ -14,8 +14,9 @@ use crate::model::catalog::ModelInfo;
 use crate::model::catalog::PatchTool;
 use crate::protocol::{Availability, Effect, ToolCall, ToolOutput, ToolSafety, ToolSpec};
 
-pub(crate) mod apply_patch;
+mod apply_patch;
 mod context;
+pub(crate) mod edit;
 mod error;
 mod executor;
 mod files;
@@ -26,6 +27,7 @@ mod read_file;
 mod registry;
 mod router;
 mod schema;
+mod seen;
 mod shell;
 mod update_plan;
 mod view_image;
@@ -49,6 +51,7 @@ pub use files::FileAccess;
 pub(crate) use mcp::build_mcp_tools;
 pub use registry::{Registration, ToolRegistry};
 pub use router::ToolRouter;
+pub use seen::SeenFiles;
 
 /// A boxed future that may borrow from its caller.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

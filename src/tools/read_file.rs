@@ -14,6 +14,7 @@ use serde::Deserialize;
 use crate::protocol::{Effect, ToolCall, ToolOutput, ToolSafety, ToolSpec};
 use crate::tools::files::{FileView, io_failure, resolve_path, shown_path};
 use crate::tools::schema::{count_or_text, function_spec, parse_arguments};
+use crate::tools::seen::{Seeing, SeenFiles};
 use crate::tools::{BoxFuture, ToolContext, ToolError, ToolHandler};
 
 /// Lines of one answer when the call does not say.
@@ -89,7 +90,8 @@ impl ToolHandler for ReadFile {
         Box::pin(async move {
             let mut range = parse(call, &cx.turn.cwd)?;
             range.output_bytes_max = cx.turn.output_bytes_max.saturating_sub(NOTE_BYTES);
-            let text = cx.files.blocking(move |view| read_range(view, &range)).await?;
+            let seen = cx.seen.clone();
+            let text = cx.files.blocking(move |view| read_range(view, &range, &seen)).await?;
             Ok(ToolOutput::text(text))
         })
     }
@@ -127,15 +129,20 @@ fn parse(call: &ToolCall, cwd: &Path) -> Result<Range, ToolError> {
     })
 }
 
-fn read_range(view: &FileView, range: &Range) -> Result<String, ToolError> {
-    let file = view.open(&range.path)?;
+fn read_range(view: &FileView, range: &Range, seen: &SeenFiles) -> Result<String, ToolError> {
+    let real = view.real_path(&range.path)?;
+    let file = view.open_real(&real)?;
     let size = file.metadata().map_err(|error| io_failure(&range.path, &error))?.len();
     let mut reader = BufReader::with_capacity(64 * 1024, file);
     let probe = reader.fill_buf().map_err(|error| io_failure(&range.path, &error))?;
     if probe.iter().take(PROBE_BYTES).any(|byte| *byte == 0) {
         return Ok(format!("{} is a binary file, {size} bytes", range.shown));
     }
-    let (page, at_end) = read_page(view, range, &mut reader)?;
+    let mut seeing = Seeing::default();
+    let (page, at_end) = read_page(view, range, (&mut reader, &mut seeing))?;
+    if at_end {
+        seen.note_read(&real, seeing);
+    }
     finish(range, page, at_end)
 }
 
@@ -143,7 +150,7 @@ fn read_range(view: &FileView, range: &Range) -> Result<String, ToolError> {
 fn read_page(
     view: &FileView,
     range: &Range,
-    reader: &mut BufReader<File>,
+    (reader, seeing): (&mut BufReader<File>, &mut Seeing),
 ) -> Result<(Page, bool), ToolError> {
     let mut page = Page::default();
     let mut line = Vec::new();
@@ -151,8 +158,8 @@ fn read_page(
     loop {
         view.check_running()?;
         line.clear();
-        let length =
-            read_line(reader, &mut line).map_err(|error| io_failure(&range.path, &error))?;
+        let length = read_line(reader, &mut line, seeing)
+            .map_err(|error| io_failure(&range.path, &error))?;
         let Some(length) = length else { return Ok((page, true)) };
         page.seen += 1;
         page.take(range, &line, length);
@@ -165,7 +172,11 @@ fn read_page(
 
 /// Reads one line, keeping only its beginning; returns its whole length without the line end,
 /// `None` at the end of the file.
-fn read_line(reader: &mut BufReader<File>, line: &mut Vec<u8>) -> io::Result<Option<usize>> {
+fn read_line(
+    reader: &mut BufReader<File>,
+    line: &mut Vec<u8>,
+    seeing: &mut Seeing,
+) -> io::Result<Option<usize>> {
     let mut length = 0;
     loop {
         let chunk = reader.fill_buf()?;
@@ -179,6 +190,7 @@ fn read_line(reader: &mut BufReader<File>, line: &mut Vec<u8>) -> io::Result<Opt
         line.extend_from_slice(text.get(..room).unwrap_or_default());
         length += text.len();
         let used = end.map_or(chunk.len(), |at| at + 1);
+        seeing.update(chunk.get(..used).unwrap_or_default());
         reader.consume(used);
         if end.is_some() || length as u64 >= SCAN_BYTES_MAX {
             return Ok(Some(length));

@@ -15,7 +15,8 @@ use crate::protocol::{
 };
 use crate::sandbox::{CommandRunner, ExecRequest, Process, SandboxError};
 use crate::tools::{
-    FileAccess, SessionLink, SessionRequest, ToolContext, ToolError, ToolHandler, TurnContext,
+    FileAccess, SeenFiles, SessionLink, SessionRequest, ToolContext, ToolError, ToolHandler,
+    TurnContext,
 };
 
 /// Bytes of output in these tests; small, so that bounds are met.
@@ -69,12 +70,14 @@ pub(crate) fn context(
         command_timeout: Duration::from_secs(10),
         output_bytes_max: OUTPUT_BYTES_MAX,
         interactive: false,
+        journal: cwd.join(".journal-of-tests"),
     };
     let cx = ToolContext {
         turn: Arc::new(turn),
         runner: Arc::new(NoRunner),
         files,
         link: SessionLink::new(tx),
+        seen: SeenFiles::default(),
         call_id: "call_1".into(),
         cancel: CancellationToken::new(),
         confined: true,

@@ -14,10 +14,12 @@ use crate::cli::args::{ApplyPatchArgs, SettingsArgs};
 use crate::cli::commands::apply_patch_report::{Form, Problem, Report};
 use crate::cli::exit_code::ExitCode;
 use crate::cli::settings::load_directories;
-use crate::patch::{self, Applied, FileAction, Patch};
+use crate::patch::{self, FileAction, FileWrite, Patch};
 use crate::protocol::{GitAccess, Network, SandboxMode, SandboxPolicy};
+use crate::store::commit::recover;
 use crate::store::own_commands::is_own_name;
-use crate::tools::apply_patch as edit;
+use crate::tools::SeenFiles;
+use crate::tools::edit::{self, Asks, EditScope};
 
 /// The most that is read of stdin: more than any patch may have, so that the patch's own bound
 /// speaks, and a stream without end does not fill the memory.
@@ -58,7 +60,9 @@ struct Request {
 
 /// What was done, or would be.
 pub(super) struct Done {
-    pub(super) applied: Applied,
+    pub(super) writes: Vec<FileWrite>,
+    /// What is to be known although it worked, one line each.
+    pub(super) notes: Vec<String>,
     /// The directory, real.
     pub(super) base: PathBuf,
     pub(super) dry_run: bool,
@@ -80,14 +84,42 @@ fn apply(request: Request) -> Result<Done, Problem> {
     let base = find_base(directory.as_deref())?;
     let patch = parse(&read_patch(patch)?)?;
     check_inside(&patch, &base)?;
-    let directories = load_directories().ok();
-    let own = directories.iter().flat_map(|own| [own.config.clone(), own.state.clone()]).collect();
-    let home = directories.as_ref().map_or(Path::new("/"), |own| &own.home);
-    let applied = edit::plan(patch, &base, policy_of(&base, own), home)?;
-    if !dry_run {
-        edit::commit(&applied)?;
+    let scope = build_scope(base);
+    let mut notes = Vec::new();
+    if let Some(journal) = scope.journal.as_deref().filter(|_| !dry_run) {
+        // What a killed edit left is settled first: the patch is for the tree that comes of it.
+        notes.extend(recover(journal, std::slice::from_ref(&scope.base)));
     }
-    Ok(Done { applied, base, dry_run })
+    let mut planned = edit::plan(patch, &scope)?;
+    notes.append(&mut planned.applied.notes);
+    if !dry_run {
+        notes.extend(edit::commit(&planned, &scope, &|| true)?);
+    }
+    Ok(Done { writes: planned.applied.writes, notes, base: scope.base, dry_run })
+}
+
+/// Returns what a patch may do: write below the directory, but not what runs or belongs to us.
+fn build_scope(base: PathBuf) -> EditScope {
+    let own = load_directories().ok();
+    EditScope {
+        policy: SandboxPolicy {
+            mode: SandboxMode::WorkspaceWrite,
+            roots: vec![base.clone()],
+            network: Network::Off,
+            deny_read: Vec::new(),
+            deny_write: own
+                .iter()
+                .flat_map(|own| [own.config.clone(), own.state.clone()])
+                .collect(),
+            git: GitAccess::Ask,
+            tmp: false,
+        },
+        journal: own.as_ref().map(|own| own.state.join("journal")),
+        home: own.map_or_else(|| PathBuf::from("/"), |own| own.home),
+        base,
+        asks: Asks::Refuse,
+        seen: SeenFiles::default(),
+    }
 }
 
 /// Returns the directory that paths start from and stay in, without links.
@@ -143,17 +175,4 @@ fn check_inside(patch: &Patch, base: &Path) -> Result<(), Problem> {
         }
     }
     Ok(())
-}
-
-/// Returns where the patch may write: below the directory, but not what runs or belongs to us.
-fn policy_of(base: &Path, own: Vec<PathBuf>) -> SandboxPolicy {
-    SandboxPolicy {
-        mode: SandboxMode::WorkspaceWrite,
-        roots: vec![base.to_owned()],
-        network: Network::Off,
-        deny_read: Vec::new(),
-        deny_write: own,
-        git: GitAccess::Ask,
-        tmp: false,
-    }
 }

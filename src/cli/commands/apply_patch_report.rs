@@ -13,10 +13,9 @@ use crate::cli::exit_code::ExitCode;
 use crate::cli::out::{write_err, write_out};
 use crate::patch::PatchError;
 use crate::protocol::{ChangeKind, FileChange};
-use crate::store::atomic::CommitError;
+use crate::store::commit::CommitError;
 use crate::text::ansi::{visible, visible_line};
-use crate::tools::ToolError;
-use crate::tools::apply_patch::{PlanError, render_changes};
+use crate::tools::edit::{EditError, list_changes, render_changes};
 
 /// How it is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +100,10 @@ impl Problem {
         Self { kind, message, hint: None, file: None, chunk: None, line: None }
     }
 
+    fn of(path: &Path, kind: &'static str, message: String) -> Self {
+        Self { file: Some(path.display().to_string()), ..Self::new(kind, message) }
+    }
+
     /// The call is at fault.
     pub(super) fn usage(message: String) -> Self {
         Self::new("usage", message)
@@ -113,7 +116,7 @@ impl Problem {
 
     /// The patch wants to write where it may not.
     pub(super) fn refused(path: &Path, reason: String) -> Self {
-        Self { file: Some(path.display().to_string()), ..Self::new("refused", reason) }
+        Self::of(path, "refused", reason)
     }
 
     pub(super) fn with_hint(mut self, hint: &'static str) -> Self {
@@ -127,14 +130,18 @@ impl Problem {
 }
 
 fn print_text(done: &Done) -> std::io::Result<()> {
-    for note in &done.applied.notes {
+    for note in &done.notes {
         write_err(&format!("note: {}", visible_line(note)))?;
     }
     write_out(render_success(done).trim_end())
 }
 
 fn render_success(done: &Done) -> String {
-    let changes = render_changes(&done.applied.writes, &done.base);
+    // A diff can cost more than the edit: only who asks gets it.
+    let changes = match done.dry_run {
+        true => render_changes(&done.writes, &done.base),
+        false => list_changes(&done.writes),
+    };
     let head = match (changes.is_empty(), done.dry_run) {
         (true, _) => "Success. No file needed to change.",
         (false, true) => "Would update the following files:",
@@ -186,12 +193,12 @@ fn render_json(outcome: &Result<Done, Problem>) -> String {
             ok: true,
             dry_run: Some(done.dry_run),
             changes: Some(
-                render_changes(&done.applied.writes, &done.base)
+                render_changes(&done.writes, &done.base)
                     .into_iter()
                     .map(|change| Change::new(change, &done.base))
                     .collect(),
             ),
-            notes: Some(&done.applied.notes),
+            notes: Some(&done.notes),
             error: None,
         },
         Err(problem) => {
@@ -243,12 +250,15 @@ impl From<PatchError> for Problem {
     }
 }
 
-impl From<PlanError> for Problem {
-    fn from(error: PlanError) -> Self {
+impl From<EditError> for Problem {
+    fn from(error: EditError) -> Self {
         match error {
-            PlanError::Patch(error) => error.into(),
-            PlanError::Tool(ToolError::Denied(reason)) => Self::new("refused", reason),
-            PlanError::Tool(error) => Self::failed(error.to_string()),
+            EditError::Patch { error, stale: _ } => error.into(),
+            EditError::Refused { reason } => Self::new("refused", reason),
+            EditError::Unfit { path, reason } => {
+                Self::of(&path, "unfit", format!("{}: {reason}", path.display()))
+            }
+            EditError::Commit(error) => error.into(),
         }
     }
 }
@@ -256,12 +266,15 @@ impl From<PlanError> for Problem {
 impl From<CommitError> for Problem {
     fn from(error: CommitError) -> Self {
         let message = error.to_string();
-        let kind = match &error {
-            CommitError::Changed { .. } => "changed",
-            CommitError::NotRegular { .. } => "not_regular",
-            CommitError::Io { .. } => "io",
-            CommitError::NotRestored { .. } => "not_restored",
-        };
-        Self::new(kind, message)
+        match &error {
+            CommitError::Changed { path } => Self::of(path, "changed", message),
+            CommitError::NotRegular { path, .. } => Self::of(path, "unfit", message),
+            CommitError::Outside { path } => Self::of(path, "refused", message),
+            CommitError::Twice { path } | CommitError::Io { path, .. } => {
+                Self::of(path, "io", message)
+            }
+            CommitError::Stopped => Self::new("stopped", message),
+            CommitError::NotRestored { .. } => Self::new("not_restored", message),
+        }
     }
 }

@@ -42,6 +42,7 @@ pub(crate) struct Change<'a> {
 
 /// What must be at a path for a commit to go on.
 #[derive(Clone, Copy)]
+#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum Old<'a> {
     /// Nothing.
     Absent,
@@ -59,6 +60,7 @@ pub(crate) enum Old<'a> {
 
 /// What shall be at a path after a commit.
 #[derive(Clone, Copy)]
+#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum New<'a> {
     /// Nothing. A directory goes only when it is empty by then, and stays silently otherwise.
     Absent,
@@ -72,6 +74,7 @@ pub(crate) enum New<'a> {
 
 /// The bytes of a new file.
 #[derive(Clone, Copy)]
+#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum Content<'a> {
     /// These.
     Bytes(&'a [u8]),
@@ -81,6 +84,7 @@ pub(crate) enum Content<'a> {
 
 /// The mode bits of a new file.
 #[derive(Debug, Clone, Copy)]
+#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum Mode<'a> {
     /// Mode, owner and attributes of the file it replaces; for a new file what the umask says.
     Keep,
@@ -94,6 +98,7 @@ pub(crate) enum Mode<'a> {
 
 /// What happens to the executable bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum Execute {
     /// Whoever may read may execute.
     Set,

@@ -41,8 +41,21 @@ pub(super) fn commit_on(
     let mut journal = None;
     if let Some(directory) = site.journal {
         let plan = Plan::new(commit.clone(), &dirs, steps.clone());
-        let began = Journal::begin(disk, directory, &plan);
-        journal = Some(began.map_err(CommitError::io(directory, "write the journal in"))?);
+        journal = match Journal::begin(disk, directory, &plan) {
+            Ok(journal) => Some(journal),
+            // Within a sandbox, say. One rename needs none; for more it is worth a word.
+            Err(error) if is_refused(&error) => {
+                if steps.len() > 1 {
+                    notes.push(format!(
+                        "no journal could be kept in {} ({error}); had this been killed midway, \
+                         some files would have changed and others not",
+                        directory.display()
+                    ));
+                }
+                None
+            }
+            Err(error) => return Err(CommitError::io(directory, "write the journal in")(error)),
+        };
     }
     let stamps = vec![None; steps.len()];
     let mut work = Work { dirs, commit, steps, stamps, journal, begun: 0 };
@@ -655,6 +668,11 @@ fn is_one(one: &Option<Stat>, other: &Option<Stat>) -> bool {
         (Some(one), Some(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
         (Some(_) | None, _) => false,
     }
+}
+
+/// Returns whether the system would never let this process write there.
+fn is_refused(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 fn verb_of(act: Act) -> &'static str {
