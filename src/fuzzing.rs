@@ -14,12 +14,13 @@ use crate::model::ResponseEvent;
 use crate::model::responses::decode::Decoder;
 use crate::model::sse::SseGuard;
 use crate::patch;
-use crate::patch::{ChunkLine, FileAction, FilePatch, FileWrite, Patch};
+use crate::patch::{FileAction, FilePatch, FileWrite, LineKind, Patch};
 use crate::policy;
 use crate::protocol::{
     CommandLine, EVENT_VERSION, Event, EventMsg, SessionId, TurnId, WarningKind,
 };
 use crate::store::session_file::{SessionFile, path_of};
+use crate::text::diff::unified_bytes;
 
 /// Files longer than this are not compared line by line: the table grows with the square.
 const LINES_COMPARED_MAX: usize = 200;
@@ -72,41 +73,90 @@ fn join_deltas(events: VecDeque<ResponseEvent>) -> Vec<ResponseEvent> {
     joined
 }
 
-/// Holds that a patch changes no line that it does not name. The patch ends at the first zero
-/// byte; what follows is what every file it names holds.
+/// Holds that a patch changes no line that it does not name, and that chunks made from two
+/// files lead from the one to the other. The input is cut at zero bytes into the patch, what
+/// the files hold that it names, and other bytes for one of them.
 pub fn patch(data: &[u8]) {
-    let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
-    let (text, content) = data.split_at(end);
-    let content = content.strip_prefix(b"\0");
-    let Ok(patch) = patch::parse(&String::from_utf8_lossy(text)) else { return };
+    let mut parts = data.splitn(3, |byte| *byte == 0);
+    let text = parts.next().unwrap_or(b"");
+    let content = parts.next();
+    apply_any(text, content);
+    if let (Some(old), Some(new)) = (content, parts.next()) {
+        // The patch that leads from old to new, with what came first mixed in.
+        let diff = unified_bytes(old, new, "f", "f");
+        let chunks: Vec<u8> = diff
+            .split_inclusive(|byte| *byte == b'\n')
+            .skip(2)
+            .filter(|line| !line.starts_with(b"\\"))
+            .flat_map(|line| if line.starts_with(b"@@") { b"@@\n" } else { line })
+            .copied()
+            .collect();
+        let framed = [b"*** Begin Patch\n*** Update File: f\n", &chunks[..], b"*** End Patch\n"];
+        apply_any(&framed.concat(), content);
+        let (head, tail) = chunks.split_at(chunks.len() / 2);
+        let mixed =
+            [b"*** Begin Patch\n*** Update File: f\n", head, text, tail, b"\n*** End Patch\n"];
+        apply_any(&mixed.concat(), content);
+    }
+}
+
+/// Holds that a unified diff leads from any bytes to any others, and that what is not one of
+/// them changes no line that it does not name. The input is cut at zero bytes into a text, what
+/// a file holds, and what it shall hold.
+pub fn unified(data: &[u8]) {
+    let mut parts = data.splitn(3, |byte| *byte == 0);
+    let text = parts.next().unwrap_or(b"");
+    let (old, new) = (parts.next().unwrap_or(b""), parts.next().unwrap_or(b""));
+    apply_any(text, Some(old));
+    let bare = [b"--- a/f\n+++ b/f\n", text].concat();
+    apply_any(&bare, Some(old));
+    if old == new {
+        return;
+    }
+    let diff = unified_bytes(old, new, "a/f", "b/f");
+    let base = Path::new("/project");
+    let patch = patch::parse_bytes(diff.clone()).unwrap();
+    let files = BTreeMap::from([(base.join("f"), Some(old))]);
+    let applied = patch::apply(&patch, base, &files).unwrap();
+    assert_eq!(applied.writes[0].content.as_deref(), Some(new), "not what the diff says");
+    assert_eq!(applied.notes, Vec::<String>::new());
+    // The same diff on other bytes, and a broken one on the same.
+    apply_any(&diff, Some(new));
+    let (head, tail) = diff.split_at(diff.len() / 2);
+    apply_any(&[head, text, tail].concat(), Some(old));
+}
+
+/// Applies any bytes to files that hold the same, and checks what may be said of the outcome.
+fn apply_any(text: &[u8], content: Option<&[u8]>) {
+    let Ok(patch) = patch::parse_bytes(text.to_vec()) else { return };
     let base = Path::new("/project");
     let paths = patch.paths(base);
-    let files: BTreeMap<_, _> =
-        paths.iter().map(|path| (path.clone(), content.map(<[u8]>::to_vec))).collect();
+    let files: BTreeMap<_, _> = paths.iter().map(|path| (path.clone(), content)).collect();
     let Ok(applied) = patch::apply(&patch, base, &files) else { return };
     for write in &applied.writes {
         assert!(paths.contains(&write.path), "{} is not named", write.path.display());
-        assert_eq!(write.old.as_deref(), content, "not what the file held");
+        assert_eq!(write.old, content, "not what the file held");
         check_kept_lines(&patch, base, write);
     }
 }
 
-fn check_kept_lines(patch: &Patch, base: &Path, write: &FileWrite) {
+fn check_kept_lines(patch: &Patch, base: &Path, write: &FileWrite<&[u8]>) {
     let names = |path: &Path| patch::absolute(base, path) == write.path;
     let moved_here = |file: &FilePatch| matches!(&file.action, FileAction::Update { move_to: Some(to), .. } if names(to));
     let changes: Vec<_> =
         patch.files.iter().filter(|file| names(&file.path) || moved_here(file)).collect();
     let [file] = changes.as_slice() else { return };
-    let FileAction::Update { move_to: None, chunks } = &file.action else { return };
+    let FileAction::Update { move_to: None, chunks, .. } = &file.action else { return };
     let (Some(old), Some(new)) = (&write.old, &write.content) else { return };
-    let lines = chunks.iter().flat_map(|chunk| &chunk.lines);
     let (mut added, mut removed) = (0, 0);
-    for line in lines {
-        match line {
-            ChunkLine::Context(_) => {}
+    for line in chunks.iter().flat_map(|chunk| chunk.body.lines()) {
+        match line.kind {
+            LineKind::Context => {}
             // In a file whose lines end in CR alone, each one in the text ends a line.
-            ChunkLine::Add(text) => added += 1 + text.matches('\r').count(),
-            ChunkLine::Remove(_) => removed += 1,
+            LineKind::Add => {
+                added += 1 + line.text.iter().filter(|byte| **byte == b'\r').count();
+            }
+            LineKind::Remove => removed += 1,
         }
     }
     let end = if old.contains(&b'\r') && !old.contains(&b'\n') { b'\r' } else { b'\n' };

@@ -4,6 +4,8 @@
 //! command. Reads a small safe subset of shell text itself and expands nothing. The text of
 //! a heredoc is taken as written, also after an unquoted word: a model means it so.
 
+use std::path::Path;
+
 use crate::protocol::CommandLine;
 
 /// The names a patch is called by.
@@ -30,8 +32,10 @@ pub(crate) fn detect(command: &CommandLine) -> Option<Found> {
             [name, patch] if NAMES.contains(&name) => {
                 Some(Found { patch: patch.to_owned(), workdir: None })
             }
-            [shell, "-c" | "-lc" | "-cl", script] if is_shell(shell) => detect_script(script),
-            [shell, "-l", "-c", script] if is_shell(shell) => detect_script(script),
+            [shell, flags, script] if is_shell(shell) && takes_script(flags) => {
+                detect_script(script)
+            }
+            [shell, "-l" | "--login", "-c", script] if is_shell(shell) => detect_script(script),
             _ => None,
         },
     }
@@ -41,7 +45,15 @@ fn is_shell(program: &str) -> bool {
     program.rsplit('/').next().is_some_and(|name| SHELLS.contains(&name))
 }
 
-fn detect_script(script: &str) -> Option<Found> {
+/// Returns whether the flags say no more than that the next word is a script, and how it is read.
+fn takes_script(flags: &str) -> bool {
+    flags.strip_prefix('-').is_some_and(|letters| {
+        letters.contains('c') && letters.chars().all(|letter| "ceilux".contains(letter))
+    })
+}
+
+/// Returns the patch when the whole script is a call of `apply_patch`.
+pub(super) fn detect_script(script: &str) -> Option<Found> {
     let mut text = script.trim_start();
     let mut workdir = None;
     if let Some(rest) = text.strip_prefix("cd").filter(|rest| rest.starts_with([' ', '\t'])) {
@@ -51,6 +63,15 @@ fn detect_script(script: &str) -> Option<Found> {
         }
         workdir = Some(directory);
         text = rest.trim_start_matches([' ', '\t']).strip_prefix("&&")?.trim_start();
+    }
+    if let Some(mut found) = detect_inner_shell(text) {
+        found.workdir = match (workdir, found.workdir) {
+            (Some(outer), Some(inner)) => {
+                Some(Path::new(&outer).join(inner).to_string_lossy().into_owned())
+            }
+            (outer, inner) => inner.or(outer),
+        };
+        return Some(found);
     }
     let rest = NAMES.iter().find_map(|name| text.strip_prefix(name))?;
     if !rest.starts_with([' ', '\t', '<']) {
@@ -70,8 +91,30 @@ fn detect_script(script: &str) -> Option<Found> {
     Some(Found { patch, workdir })
 }
 
+/// Returns the patch in a script that calls a shell with another one.
+fn detect_inner_shell(text: &str) -> Option<Found> {
+    let (shell, mut rest) = read_word(text)?;
+    if !is_shell(&shell) {
+        return None;
+    }
+    let mut argv = vec![shell];
+    // A shell, two flags and a script.
+    while argv.len() < 4 {
+        rest = rest.trim_start_matches([' ', '\t']);
+        if rest.trim().is_empty() {
+            break;
+        }
+        let (word, after) = read_word(rest)?;
+        argv.push(word);
+        rest = after;
+    }
+    // Each one within is shorter, but text that quotes itself a thousand times is no call.
+    let is_whole = rest.trim().is_empty() && !argv.last()?.trim_start().starts_with(&argv[0]);
+    is_whole.then(|| detect(&CommandLine::Argv { argv })).flatten()
+}
+
 /// Returns the text of a heredoc that ends the script; `text` follows the `<<`.
-fn read_heredoc(text: &str) -> Option<String> {
+pub(super) fn read_heredoc(text: &str) -> Option<String> {
     let (tabs_go, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text),

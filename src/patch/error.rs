@@ -25,12 +25,25 @@ pub(crate) enum PatchError {
         bytes_max: usize,
     },
     /// There is no such file.
-    #[error("{}: the file to {verb} does not exist", path.display())]
+    #[error("{} (line {patch_line} of the patch): the file to {verb} does not exist",
+            path.display())]
     Missing {
         /// The path as written.
         path: PathBuf,
-        /// `update` or `delete`.
+        /// The line of the patch that names it.
+        patch_line: usize,
+        /// `update`, `delete`, `move` or `copy`.
         verb: &'static str,
+    },
+    /// The file is not as the patch says it must be.
+    #[error("{} (line {patch_line} of the patch): {problem}", path.display())]
+    Refused {
+        /// The path as written.
+        path: PathBuf,
+        /// The line of the patch.
+        patch_line: usize,
+        /// What is wrong.
+        problem: String,
     },
     /// An anchor is not in the file.
     #[error("{}: chunk {chunk} (line {patch_line} of the patch): no line of the file{place} is \

@@ -1,202 +1,404 @@
-//! A file as lines of bytes, compared at four levels of strictness.
+//! A file as lines that can be looked for and replaced, again and again.
 //!
-//! Holds the file's own bytes and only ever compares copies of them, so what a patch does
-//! not touch cannot change. Called by `apply.rs` alone.
+//! Holds the file's own bytes and the lines that came, and only ever compares copies of them,
+//! so what a patch does not touch cannot change. Lines are kept in blocks: a change costs its
+//! block, not the file. Called by `find.rs`, `edit.rs` and `explain.rs`; made by `apply.rs`.
 
 use std::borrow::Cow;
-use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::rc::Rc;
+use std::cell::OnceCell;
+use std::ops::Range;
 
-/// What it costs to split a file, per line, in comparisons.
-const SPLIT_COST: usize = 2;
+use crate::patch::Form;
+use crate::patch::index::{Budget, Counts, Filter, heads_of};
+use crate::patch::level::{begins_with_words, fold, hash_line};
 
-/// What it costs to make a line ready for comparisons at one level, in comparisons.
-const LEVEL_COST: usize = 4;
+/// Lines in a block as it is made; one with twice as many is divided.
+const BLOCK_LINES: usize = 256;
 
-/// What it costs to sort a line, or to keep it as one that starts with some text; it bounds
-/// what is kept, too.
-const PREFIX_COST: usize = 8;
+/// What it costs to hash a line, in steps.
+const HASH_STEPS: usize = 4;
 
-/// Comparisons of lines that a patch may still spend.
-pub(super) struct Budget(Cell<usize>);
+/// Where the bytes of a line stand: in the file, or behind it among those that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Line {
+    start: u32,
+    bytes: u32,
+}
 
-impl Budget {
-    pub(super) fn new(comparisons: usize) -> Self {
-        Self(Cell::new(comparisons))
-    }
-
-    pub(super) fn spend(&self, comparisons: usize) {
-        self.0.set(self.left().saturating_sub(comparisons));
-    }
-
-    /// Returns what is left; once there is nothing, nothing found counts.
-    pub(super) fn left(&self) -> usize {
-        self.0.get()
+impl Line {
+    pub(super) fn is_empty(self) -> bool {
+        self.bytes == 0
     }
 }
 
-/// How alike two lines must be, strictest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
-    /// Byte for byte.
-    Exact,
-    /// White space at the end does not count.
-    End,
-    /// White space at both ends does not count.
-    Trimmed,
-    /// Nor do kinds of dash, quote and space, nor bytes that are no text.
-    Folded,
+/// Neighbouring lines.
+#[derive(Debug, Default)]
+struct Block {
+    lines: Vec<Line>,
+    keys: OnceCell<Keys>,
+    /// The beginnings of its lines.
+    heads: OnceCell<Filter>,
 }
 
-impl Level {
-    pub(super) const ALL: [Self; 4] = [Self::Exact, Self::End, Self::Trimmed, Self::Folded];
+/// What the lines of a block are found by.
+#[derive(Debug)]
+struct Keys {
+    hashes: Vec<u32>,
+    filter: Filter,
 }
 
 /// A file's lines.
 pub(super) struct Lines<'a> {
-    /// The mark at the file's start; belongs to no line.
-    pub(super) byte_order_mark: &'a [u8],
-    /// The lines with their own ends.
-    pub(super) raw: Vec<&'a [u8]>,
+    form: Form,
+    /// The file as it was.
+    old: Cow<'a, [u8]>,
+    /// The lines that came.
+    added: Vec<u8>,
+    /// The mark at the file's start, where it belongs to no line.
+    mark_bytes: usize,
     /// Whether a CR alone ends a line: only in files that know no LF.
     pub(super) cr_ends: bool,
-    budget: &'a Budget,
-    keys: [OnceCell<Vec<Cow<'a, [u8]>>>; 4],
-    places: [OnceCell<Places>; 4],
-    /// The numbers of the lines in the order of their folded keys.
-    sorted: OnceCell<Vec<usize>>,
-    starting: RefCell<HashMap<Vec<u8>, Rc<[usize]>>>,
+    blocks: Vec<Block>,
+    /// The number of the first line of each block, and that of all.
+    firsts: Vec<usize>,
+    counts: OnceCell<Counts>,
+    pub(super) budget: &'a Budget,
 }
 
-/// The numbers of the lines that have the same key, ascending; by a hash of the key, so that
-/// now and then they have not.
-type Places = HashMap<u64, Vec<usize>>;
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 impl<'a> Lines<'a> {
     /// Splits the file; what that and later questions cost is taken from the budget.
-    pub(super) fn new(bytes: &'a [u8], budget: &'a Budget) -> Self {
-        const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
-        let mark_bytes = if bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-        let (byte_order_mark, text) = bytes.split_at(mark_bytes);
-        let cr_ends = !text.contains(&b'\n');
+    pub(super) fn new(old: Cow<'a, [u8]>, form: Form, budget: &'a Budget) -> Self {
+        // In a unified diff the mark is part of the first line, and only LF ends one.
+        let is_exact = form == Form::Unified;
+        let has_mark = !is_exact && old.starts_with(BYTE_ORDER_MARK);
+        let mark_bytes = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
+        let cr_ends = !is_exact && memchr::memchr(b'\n', &old).is_none();
         let end = if cr_ends { b'\r' } else { b'\n' };
-        let raw: Vec<&[u8]> = text.split_inclusive(|&byte| byte == end).collect();
-        budget.spend(raw.len().saturating_mul(SPLIT_COST));
-        Self {
-            byte_order_mark,
-            raw,
-            cr_ends,
-            budget,
-            keys: Default::default(),
-            places: Default::default(),
-            sorted: OnceCell::new(),
-            starting: RefCell::default(),
+        let mut lines = split(&old, mark_bytes..old.len(), end);
+        let mut blocks = Vec::new();
+        let mut firsts = vec![0];
+        loop {
+            let block: Vec<Line> = lines.by_ref().take(BLOCK_LINES).collect();
+            if block.is_empty() && !blocks.is_empty() {
+                break;
+            }
+            firsts.push(firsts.last().copied().unwrap_or(0) + block.len());
+            blocks.push(Block { lines: block, ..Block::default() });
         }
+        drop(lines);
+        let this = Self {
+            form,
+            old,
+            added: Vec::new(),
+            mark_bytes,
+            cr_ends,
+            blocks,
+            firsts,
+            counts: OnceCell::new(),
+            budget,
+        };
+        budget.spend(this.len());
+        this
     }
 
-    /// Returns the end that new lines take where no neighbour has one.
-    pub(super) fn first_end(&self) -> &'a [u8] {
-        let end = self.raw.first().map_or(&b""[..], |line| self.end_of(line));
-        if end.is_empty() { b"\n" } else { end }
+    pub(super) fn len(&self) -> usize {
+        self.firsts.last().copied().unwrap_or(0)
+    }
+
+    pub(super) fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Returns a line with its own end; nothing behind the last one.
+    pub(super) fn raw(&self, at: usize) -> &[u8] {
+        let (block, index) = self.locate(at);
+        let line = self.blocks.get(block).and_then(|block| block.lines.get(index));
+        line.map_or(b"", |line| self.bytes_of(*line))
+    }
+
+    /// Returns a line without its end.
+    pub(super) fn text(&self, at: usize) -> &[u8] {
+        self.text_of(self.raw(at))
     }
 
     /// Returns a line's end: CRLF, LF, CR or nothing.
     pub(super) fn end_of<'b>(&self, line: &'b [u8]) -> &'b [u8] {
-        line.get(self.text_of(line).len()..).unwrap_or(b"")
+        let bytes = match line {
+            [.., b'\r', b'\n'] => 2,
+            [.., b'\n'] => 1,
+            [.., b'\r'] if self.cr_ends => 1,
+            _ => 0,
+        };
+        line.get(line.len() - bytes..).unwrap_or(b"")
     }
 
-    /// Returns a line without its end.
-    pub(super) fn text_of<'b>(&self, line: &'b [u8]) -> &'b [u8] {
-        match line {
-            [text @ .., b'\r', b'\n'] | [text @ .., b'\n'] => text,
-            [text @ .., b'\r'] if self.cr_ends => text,
-            text => text,
-        }
+    /// Returns whether the file has a last line that nothing ends.
+    pub(super) fn is_open(&self) -> bool {
+        self.len() > 0 && self.end_of(self.raw(self.len() - 1)).is_empty()
     }
 
-    /// Returns the lines that may have this key at this level, ascending.
-    pub(super) fn places_of(&self, key: &[u8], level: Level) -> &[usize] {
-        let make = || {
-            let mut places = Places::new();
-            for (at, key) in self.keys(level).iter().enumerate() {
-                places.entry(hash_of(key)).or_default().push(at);
+    /// Returns a line without what ends it. In a unified diff a CR before the LF is text.
+    fn text_of<'b>(&self, line: &'b [u8]) -> &'b [u8] {
+        let end = match self.form {
+            Form::Chunks => self.end_of(line).len(),
+            Form::Unified => usize::from(line.ends_with(b"\n")),
+        };
+        line.get(..line.len() - end).unwrap_or(b"")
+    }
+
+    fn bytes_of(&self, line: Line) -> &[u8] {
+        let (start, end) = (line.start as usize, line.start as usize + line.bytes as usize);
+        let found = match start.checked_sub(self.old.len()) {
+            None => self.old.get(start..end),
+            Some(start) => self.added.get(start..end - self.old.len()),
+        };
+        found.unwrap_or(b"")
+    }
+
+    fn locate(&self, at: usize) -> (usize, usize) {
+        let block = self.firsts.partition_point(|first| *first <= at).saturating_sub(1);
+        (block, at - self.firsts.get(block).copied().unwrap_or(0))
+    }
+
+    // ---- Looking for lines.
+
+    /// Returns how many lines have this key: at most that many, and `Counts::MANY` is no bound.
+    pub(super) fn count_of(&self, hash: u32) -> u8 {
+        let counts = self.counts.get_or_init(|| {
+            self.budget.spend(self.len().saturating_mul(HASH_STEPS));
+            let mut counts = Counts::new(self.len());
+            for block in &self.blocks {
+                for hash in &self.keys_of(block).hashes {
+                    counts.add(*hash);
+                }
             }
-            places
-        };
-        let places = self.places[level as usize].get_or_init(make);
-        places.get(&hash_of(key)).map_or(&[], Vec::as_slice)
-    }
-
-    /// Returns the lines as they are compared at this level.
-    pub(super) fn keys(&self, level: Level) -> &[Cow<'a, [u8]>] {
-        let make = || {
-            self.budget.spend(self.raw.len().saturating_mul(LEVEL_COST));
-            self.raw.iter().map(|line| key(self.text_of(line), level)).collect()
-        };
-        self.keys[level as usize].get_or_init(make)
-    }
-
-    /// Returns the lines whose folded key starts with this one, ascending.
-    ///
-    /// Models shorten the same line in chunk after chunk, so an answer is kept.
-    pub(super) fn starting_with(&self, prefix: &[u8]) -> Rc<[usize]> {
-        if let Some(kept) = self.starting.borrow().get(prefix) {
-            return Rc::clone(kept);
-        }
-        let keys = self.keys(Level::Folded);
-        let key_at = |at: usize| keys.get(at).map_or(&b""[..], |key| &key[..]);
-        let sorted = self.sorted.get_or_init(|| {
-            self.budget.spend(keys.len().saturating_mul(PREFIX_COST));
-            let mut sorted: Vec<usize> = (0..keys.len()).collect();
-            sorted.sort_by_key(|at| key_at(*at));
-            sorted
+            counts
         });
-        let first = sorted.partition_point(|at| key_at(*at) < prefix);
-        let from = sorted.get(first..).unwrap_or(&[]);
-        let count = from.partition_point(|at| key_at(*at).starts_with(prefix));
-        self.budget.spend((count + 1).saturating_mul(PREFIX_COST));
-        let mut found: Vec<usize> = from.iter().take(count).copied().collect();
-        found.sort_unstable();
-        let found: Rc<[usize]> = found.into();
-        self.starting.borrow_mut().insert(prefix.to_vec(), Rc::clone(&found));
-        found
+        counts.of(hash)
     }
-}
 
-fn hash_of(key: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    hasher.finish()
-}
+    fn keys_of<'b>(&self, block: &'b Block) -> &'b Keys {
+        block.keys.get_or_init(|| {
+            let hash = |line: &Line| hash_line(self.text_of(self.bytes_of(*line)));
+            let hashes: Vec<u32> = block.lines.iter().map(hash).collect();
+            let mut filter = Filter::new();
+            hashes.iter().for_each(|hash| filter.add(*hash));
+            Keys { hashes, filter }
+        })
+    }
 
-/// Returns what of a line counts at this level.
-pub(super) fn key(text: &[u8], level: Level) -> Cow<'_, [u8]> {
-    match level {
-        Level::Exact => Cow::Borrowed(text),
-        Level::End => Cow::Borrowed(text.trim_ascii_end()),
-        Level::Trimmed => Cow::Borrowed(text.trim_ascii()),
-        Level::Folded if text.is_ascii() => Cow::Borrowed(text.trim_ascii()),
-        Level::Folded => {
-            let folded: String = String::from_utf8_lossy(text).chars().map(fold).collect();
-            Cow::Owned(folded.trim().as_bytes().to_vec())
+    /// Returns the hash of a line's key.
+    pub(super) fn hash_at(&self, at: usize) -> Option<u32> {
+        let (block, index) = self.locate(at);
+        self.keys_of(self.blocks.get(block)?).hashes.get(index).copied()
+    }
+
+    /// Returns the first line from there on that may have this key.
+    pub(super) fn next_with(&self, hash: u32, from: usize) -> Option<usize> {
+        let (first_block, mut skipped) = self.locate(from);
+        for (number, block) in self.blocks.iter().enumerate().skip(first_block) {
+            self.budget.spend(1);
+            let keys = self.keys_of(block);
+            let hashes = keys.hashes.get(skipped..).unwrap_or(&[]);
+            if keys.filter.may_hold(hash) {
+                let found = hashes.iter().position(|it| *it == hash);
+                self.budget.spend(1 + found.unwrap_or(hashes.len()) / 8);
+                if let Some(found) = found {
+                    return Some(self.first_of(number) + skipped + found);
+                }
+            }
+            skipped = 0;
+        }
+        None
+    }
+
+    /// Returns the last line above that one that may have this key.
+    pub(super) fn previous_with(&self, hash: u32, above: usize) -> Option<usize> {
+        let (last_block, mut taken) = self.locate(above);
+        if last_block >= self.blocks.len() {
+            taken = usize::MAX;
+        }
+        for (number, block) in self.blocks.iter().enumerate().take(last_block + 1).rev() {
+            self.budget.spend(1);
+            let keys = self.keys_of(block);
+            let hashes = keys.hashes.get(..taken.min(keys.hashes.len())).unwrap_or(&[]);
+            if keys.filter.may_hold(hash) {
+                let found = hashes.iter().rposition(|it| *it == hash);
+                self.budget.spend(1 + hashes.len() / 8);
+                if let Some(found) = found {
+                    return Some(self.first_of(number) + found);
+                }
+            }
+            taken = usize::MAX;
+        }
+        None
+    }
+
+    /// Returns the first line from there on that begins with these words; `head` is their hash.
+    pub(super) fn next_beginning(
+        &self,
+        words: &[u8],
+        head: Option<u32>,
+        from: usize,
+    ) -> Option<usize> {
+        let (first_block, mut skipped) = self.locate(from);
+        for (number, block) in self.blocks.iter().enumerate().skip(first_block) {
+            self.budget.spend(1);
+            let lines = block.lines.get(skipped..).unwrap_or(&[]);
+            if head.is_none_or(|head| self.heads_of(block).may_hold(head)) {
+                self.budget.spend(lines.len());
+                let begins = |line: &Line| {
+                    begins_with_words(&fold(self.text_of(self.bytes_of(*line))), words)
+                };
+                if let Some(found) = lines.iter().position(begins) {
+                    return Some(self.first_of(number) + skipped + found);
+                }
+            }
+            skipped = 0;
+        }
+        None
+    }
+
+    fn heads_of<'b>(&self, block: &'b Block) -> &'b Filter {
+        block.heads.get_or_init(|| {
+            self.budget.spend(block.lines.len().saturating_mul(HASH_STEPS));
+            let mut filter = Filter::new();
+            for line in &block.lines {
+                heads_of(self.text_of(self.bytes_of(*line))).iter().for_each(|it| filter.add(*it));
+            }
+            filter
+        })
+    }
+
+    fn first_of(&self, block: usize) -> usize {
+        self.firsts.get(block).copied().unwrap_or(0)
+    }
+
+    // ---- Changing lines.
+
+    /// Adds the bytes of a line that comes, to be put somewhere. `None` when they are too many.
+    pub(super) fn keep(&mut self, parts: &[&[u8]]) -> Option<Line> {
+        let start = u32::try_from(self.old.len() + self.added.len()).ok()?;
+        let bytes = u32::try_from(parts.iter().map(|part| part.len()).sum::<usize>()).ok()?;
+        start.checked_add(bytes)?;
+        parts.iter().for_each(|part| self.added.extend_from_slice(part));
+        Some(Line { start, bytes })
+    }
+
+    /// Returns a line without its last bytes.
+    pub(super) fn cut(line: Line, end_bytes: usize) -> Line {
+        let end_bytes = u32::try_from(end_bytes).unwrap_or(0);
+        Line { bytes: line.bytes.saturating_sub(end_bytes), ..line }
+    }
+
+    /// Puts other lines in the place of some. Line numbers hold again after `renumber`.
+    pub(super) fn replace(&mut self, gone: Range<usize>, come: &[Line]) {
+        let start = gone.start.min(self.len());
+        let first = self.locate(start).0.min(self.blocks.len().saturating_sub(1));
+        let index = start - self.first_of(first);
+        let mut left = gone.len();
+        let (mut at, mut from) = (first, index);
+        while left > 0 {
+            let Some(block) = self.blocks.get_mut(at) else { break };
+            let to = (from + left).min(block.lines.len());
+            left -= to - from;
+            block.lines.drain(from..to);
+            if let Some(keys) = block.keys.get_mut() {
+                for hash in keys.hashes.drain(from..to) {
+                    if let Some(counts) = self.counts.get_mut() {
+                        counts.remove(hash);
+                    }
+                }
+            }
+            (at, from) = (at + 1, 0);
+        }
+        self.insert(first, index, come);
+    }
+
+    fn insert(&mut self, number: usize, index: usize, come: &[Line]) {
+        let texts = come.iter().map(|line| self.text_of(self.bytes_of(*line)));
+        let hashes: Vec<u32> = texts.clone().map(hash_line).collect();
+        let heads: Vec<u32> = match self.blocks.get(number).map(|block| block.heads.get()) {
+            Some(Some(_)) => texts.flat_map(heads_of).collect(),
+            Some(None) | None => Vec::new(),
+        };
+        let Some(block) = self.blocks.get_mut(number) else { return };
+        if let Some(filter) = block.heads.get_mut() {
+            heads.iter().for_each(|head| filter.add(*head));
+        }
+        if let Some(keys) = block.keys.get_mut() {
+            for hash in &hashes {
+                keys.filter.add(*hash);
+                if let Some(counts) = self.counts.get_mut() {
+                    counts.add(*hash);
+                }
+            }
+            keys.hashes.splice(index..index, hashes);
+        }
+        block.lines.splice(index..index, come.iter().copied());
+    }
+
+    /// Divides blocks that have grown and counts the lines anew.
+    pub(super) fn renumber(&mut self) {
+        self.budget.spend(self.blocks.len());
+        let is_large = |block: &Block| block.lines.len() > 2 * BLOCK_LINES;
+        if self.blocks.iter().any(is_large) {
+            for block in std::mem::take(&mut self.blocks) {
+                if !is_large(&block) {
+                    self.blocks.push(block);
+                    continue;
+                }
+                self.budget.spend(block.lines.len().saturating_mul(HASH_STEPS));
+                let part = |lines: &[Line]| Block { lines: lines.to_vec(), ..Block::default() };
+                self.blocks.extend(block.lines.chunks(BLOCK_LINES).map(part));
+            }
+        }
+        self.firsts.truncate(1);
+        let mut sum = 0;
+        for block in &self.blocks {
+            sum += block.lines.len();
+            self.firsts.push(sum);
         }
     }
+
+    /// Returns the whole file.
+    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+        let mut pieces: Vec<(usize, usize)> = vec![(0, self.mark_bytes)];
+        for line in std::mem::take(&mut self.blocks).iter().flat_map(|block| &block.lines) {
+            let (start, bytes) = (line.start as usize, line.bytes as usize);
+            match pieces.last_mut() {
+                // The file and what came are apart.
+                Some((from, len)) if *from + *len == start && start != self.old.len() => {
+                    *len += bytes;
+                }
+                Some(_) | None => pieces.push((start, bytes)),
+            }
+        }
+        self.counts = OnceCell::new();
+        let size: usize = pieces.iter().map(|(_, bytes)| bytes).sum();
+        self.budget.spend(size / 64);
+        let mut bytes = Vec::with_capacity(size);
+        for (start, len) in pieces {
+            let (source, start) = match start.checked_sub(self.old.len()) {
+                Some(start) if len > 0 => (&self.added[..], start),
+                Some(_) | None => (&self.old[..], start),
+            };
+            bytes.extend_from_slice(source.get(start..start + len).unwrap_or(b""));
+        }
+        bytes
+    }
 }
 
-/// Returns the ASCII sign that a model is likely to write for this character.
-fn fold(character: char) -> char {
-    match character {
-        '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{FE58}' | '\u{FE63}' | '\u{FF0D}' => '-',
-        '\u{2018}'..='\u{201B}' | '\u{2032}' | '\u{FF07}' => '\'',
-        '\u{201C}'..='\u{201F}' | '\u{2033}' | '\u{00AB}' | '\u{00BB}' | '\u{FF02}' => '"',
-        '\u{00A0}'
-        | '\u{1680}'
-        | '\u{2000}'..='\u{200A}'
-        | '\u{202F}'
-        | '\u{205F}'
-        | '\u{3000}' => ' ',
-        other => other,
-    }
+fn split(bytes: &[u8], range: Range<usize>, end: u8) -> impl Iterator<Item = Line> {
+    let mut start = range.start;
+    let mut ends = memchr::memchr_iter(end, bytes.get(range.clone()).unwrap_or(b""));
+    std::iter::from_fn(move || {
+        let next = ends.next().map_or(range.end, |at| range.start + at + 1);
+        let line =
+            Line { start: u32::try_from(start).ok()?, bytes: u32::try_from(next - start).ok()? };
+        start = next;
+        (line.bytes > 0).then_some(line)
+    })
 }

@@ -1,33 +1,56 @@
-//! The patch a model writes: its grammar, where it lands in files, and calls that carry it.
+//! Patches: their two forms, where they land in files, and calls that carry them.
 //!
 //! Pure: files come in as a map of bytes and go out as a list of writes. Knows no disk, no
 //! policy and no tool. Called by `tools/apply_patch.rs`; `detect` by the router.
 
-use std::path::Component;
-use std::path::Path;
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::path::{Component, Path, PathBuf};
+
+use bytes::Bytes;
 
 use crate::protocol::{ChangeKind, FileChange};
 
 mod apply;
+mod chunk;
 mod detect;
+mod edit;
 mod error;
+mod explain;
+mod find;
+mod grammar;
+mod hunk;
+mod index;
+mod level;
 mod lines;
-mod nearest;
+mod names;
 mod parse;
-mod render;
-mod sections;
+mod reader;
+mod unified;
 
 pub(crate) use apply::{Applied, FileWrite, apply};
+#[cfg(any(test, fuzzing))]
+pub(crate) use chunk::LineKind;
+pub(crate) use chunk::{Body, Chunk};
 pub(crate) use detect::detect;
 pub(crate) use error::PatchError;
-pub(crate) use parse::parse;
+pub(crate) use parse::{PATCH_BYTES_MAX, parse, parse_bytes};
 
 /// A patch, as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Patch {
     /// The files in the order of the text; one file may come twice.
     pub(crate) files: Vec<FilePatch>,
+    /// How it was written.
+    pub(crate) form: Form,
+}
+
+/// How a patch is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Between `*** Begin Patch` and `*** End Patch`: lines are found by their text.
+    Chunks,
+    /// As `diff -u` and `git diff` write it: every byte counts.
+    Unified,
 }
 
 /// What a patch does to one file.
@@ -37,6 +60,14 @@ pub(crate) struct FilePatch {
     pub(crate) path: PathBuf,
     /// What happens.
     pub(crate) action: FileAction,
+    /// The lines that a file to delete must hold, where the patch shows them.
+    pub(crate) removed: Option<Body>,
+    /// Whether the file is executable afterwards, where the patch says so.
+    pub(crate) executable: Option<bool>,
+    /// This part of the patch, as written.
+    pub(crate) text: Bytes,
+    /// The line of the patch it starts at, from 1.
+    pub(crate) patch_line: usize,
 }
 
 /// What happens to one file.
@@ -44,8 +75,8 @@ pub(crate) struct FilePatch {
 pub(crate) enum FileAction {
     /// It is new, or replaced whole.
     Add {
-        /// Its lines, each ended by a newline.
-        content: String,
+        /// Its lines.
+        content: Body,
     },
     /// It goes away.
     Delete,
@@ -53,33 +84,11 @@ pub(crate) enum FileAction {
     Update {
         /// Its new path as written.
         move_to: Option<PathBuf>,
+        /// Whether the file stays at its old path, too.
+        keeps_source: bool,
         /// The changes in file order; empty for a move alone.
         chunks: Vec<Chunk>,
     },
-}
-
-/// One change within a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Chunk {
-    /// The lines after `@@`, each narrowing down the place.
-    pub(crate) anchors: Vec<String>,
-    /// Context, removed and added lines.
-    pub(crate) lines: Vec<ChunkLine>,
-    /// Whether the change stands at the end of the file.
-    pub(crate) end_of_file: bool,
-    /// The line of the patch text it starts at, from 1.
-    pub(crate) patch_line: usize,
-}
-
-/// One line of a chunk, without its marker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ChunkLine {
-    /// Stays.
-    Context(String),
-    /// Goes.
-    Remove(String),
-    /// Comes.
-    Add(String),
 }
 
 impl Patch {
@@ -89,13 +98,21 @@ impl Patch {
             let (kind, move_to) = match &file.action {
                 FileAction::Add { .. } => (ChangeKind::Add, None),
                 FileAction::Delete => (ChangeKind::Delete, None),
-                FileAction::Update { move_to, .. } => (ChangeKind::Update, move_to.as_ref()),
+                FileAction::Update { move_to, keeps_source: false, .. } => {
+                    (ChangeKind::Update, move_to.as_ref())
+                }
+                // A copy leaves the file it was made from.
+                FileAction::Update { .. } => (ChangeKind::Add, None),
+            };
+            let named = match &file.action {
+                FileAction::Update { move_to: Some(target), keeps_source: true, .. } => target,
+                _ => &file.path,
             };
             FileChange {
-                path: absolute(base, &file.path),
+                path: absolute(base, named),
                 kind,
                 move_to: move_to.map(|path| absolute(base, path)),
-                diff: render::render_file(file),
+                diff: String::from_utf8_lossy(&file.text).into_owned(),
             }
         };
         self.files.iter().map(change).collect()
@@ -103,15 +120,15 @@ impl Patch {
 
     /// Returns every path the patch names, absolute, each once.
     pub(crate) fn paths(&self, base: &Path) -> Vec<PathBuf> {
-        let mut paths = Vec::new();
-        for change in self.changes(base) {
-            for path in std::iter::once(change.path).chain(change.move_to) {
-                if !paths.contains(&path) {
-                    paths.push(path);
-                }
-            }
-        }
-        paths
+        let mut known = HashSet::new();
+        let named = self.files.iter().flat_map(|file| {
+            let target = match &file.action {
+                FileAction::Update { move_to, .. } => move_to.as_ref(),
+                FileAction::Add { .. } | FileAction::Delete => None,
+            };
+            std::iter::once(&file.path).chain(target)
+        });
+        named.map(|path| absolute(base, path)).filter(|path| known.insert(path.clone())).collect()
     }
 }
 
@@ -132,5 +149,7 @@ pub(crate) fn absolute(base: &Path, path: &Path) -> PathBuf {
     result
 }
 
+#[cfg(test)]
+mod property_tests;
 #[cfg(test)]
 mod tests;

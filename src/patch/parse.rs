@@ -1,302 +1,132 @@
-//! Reads the text of a patch.
+//! Reads the text of a patch: takes off what is wrapped around it and sees which form it has.
 //!
-//! Strict where a guess could change the wrong lines, lenient where models slip without
-//! harm: padded markers, blank lines between files, a heredoc around the text, CRLF, and
-//! line ranges after `@@`. Pure; never panics; every error names its line.
+//! The forms themselves are `grammar.rs` and `unified.rs`. Pure; never panics; every error
+//! names its line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::patch::{Chunk, ChunkLine, FileAction, FilePatch, Patch, PatchError};
+use bytes::Bytes;
 
-pub(super) const BEGIN: &str = "*** Begin Patch";
-pub(super) const END: &str = "*** End Patch";
-pub(super) const ADD: &str = "*** Add File:";
-pub(super) const DELETE: &str = "*** Delete File:";
-pub(super) const UPDATE: &str = "*** Update File:";
-pub(super) const MOVE: &str = "*** Move to:";
-pub(super) const END_OF_FILE: &str = "*** End of File";
-const ENVIRONMENT: &str = "*** Environment ID:";
+use crate::patch::detect::{detect_script, read_heredoc};
+use crate::patch::grammar::{BEGIN, END, read_chunked};
+use crate::patch::reader::{Reader, is_blank, quoted, syntax};
+use crate::patch::unified::{has_header, read_unified};
+use crate::patch::{FileAction, Form, Patch, PatchError};
 
-/// A longer text is refused: no model writes it in one call, and matching costs time.
-const PATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// A longer text is refused: it is held in memory whole.
+pub(crate) const PATCH_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Returns the patch that the text says.
 pub(crate) fn parse(text: &str) -> Result<Patch, PatchError> {
+    parse_bytes(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// Returns the patch that the bytes say: those of a unified diff need not be UTF-8.
+pub(crate) fn parse_bytes(text: impl Into<Bytes>) -> Result<Patch, PatchError> {
+    let text: Bytes = text.into();
     if text.len() > PATCH_BYTES_MAX {
         return Err(PatchError::TooLarge { bytes: text.len(), bytes_max: PATCH_BYTES_MAX });
     }
-    let mut lines = split_numbered(text.strip_prefix('\u{FEFF}').unwrap_or(text));
-    trim_blank(&mut lines);
-    unwrap_heredoc(&mut lines);
-    let end_line = check_frame(&lines)?;
-    let body = lines.get(1..lines.len() - 1).unwrap_or(&[]);
-    let mut reader = Reader { lines: body, at: 0, end_line };
-    reader.skip_environment();
-    let mut files = Vec::new();
-    while let Some(file) = reader.read_file()? {
-        files.push(file);
-    }
-    if files.is_empty() {
-        return Err(syntax(end_line, "the patch changes no file"));
-    }
-    Ok(Patch { files })
-}
-
-/// One line with its number in the text.
-type Numbered<'a> = (usize, &'a str);
-
-/// Returns the lines. A text that is CRLF from its first line on is read as if it were LF;
-/// in any other a CR belongs to the line it ends.
-fn split_numbered(text: &str) -> Vec<Numbered<'_>> {
-    let crlf = text
-        .split_inclusive('\n')
-        .find(|line| !line.trim().is_empty())
-        .is_some_and(|line| line.ends_with("\r\n"));
-    let clean = |line| if crlf { str::strip_suffix(line, '\r').unwrap_or(line) } else { line };
-    text.split('\n').enumerate().map(|(index, line)| (index + 1, clean(line))).collect()
-}
-
-fn trim_blank(lines: &mut Vec<Numbered<'_>>) {
-    while lines.last().is_some_and(|(_, line)| line.trim().is_empty()) {
-        lines.pop();
-    }
-    let blank = lines.iter().take_while(|(_, line)| line.trim().is_empty()).count();
-    lines.drain(..blank);
-}
-
-/// Takes a heredoc that was written around the patch off.
-fn unwrap_heredoc(lines: &mut Vec<Numbered<'_>>) {
-    let (Some((_, first)), Some((_, last))) = (lines.first(), lines.last()) else { return };
-    let Some(word) = first.trim().strip_prefix("<<") else { return };
-    let word = word.trim_start_matches('-').trim().trim_matches(['\'', '"']);
-    if lines.len() > 1 && !word.is_empty() && last.trim() == word {
-        lines.pop();
-        lines.remove(0);
-        trim_blank(lines);
-    }
-}
-
-/// Checks the first and the last line and returns the number of the last.
-fn check_frame(lines: &[Numbered<'_>]) -> Result<usize, PatchError> {
-    let (Some(&(first_line, first)), Some(&(last_line, last))) = (lines.first(), lines.last())
-    else {
-        return Err(syntax(1, "the patch is empty; it begins with `*** Begin Patch`"));
+    let mark_bytes = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    let Unwrapped { text, first_line, workdir } = unwrap(text.slice(mark_bytes..));
+    let mut reader = Reader::new(text, first_line);
+    reader.skip_blank();
+    let Some(first) = reader.peek() else {
+        let problem = format!("the patch is empty; it begins with `{BEGIN}`, or is a unified diff");
+        return Err(syntax(1, problem));
     };
-    if first.trim() != BEGIN {
-        return Err(syntax(first_line, &format!("expected `{BEGIN}`, found {}", quoted(first))));
+    let mut patch = if first.trim_ascii() == BEGIN.as_bytes() {
+        Patch { files: read_chunked(reader)?, form: Form::Chunks }
+    } else if has_header(&reader) {
+        Patch { files: read_unified(reader)?, form: Form::Unified }
+    } else {
+        let problem =
+            format!("expected `{BEGIN}` or the header of a unified diff, found {}", quoted(first));
+        return Err(reader.error(problem));
+    };
+    if let Some(workdir) = workdir {
+        move_below(&mut patch, &workdir);
     }
-    if lines.len() == 1 || last.trim() != END {
-        return Err(syntax(last_line, &format!("expected `{END}` after this line")));
-    }
-    let body = lines.get(1..lines.len() - 1).unwrap_or(&[]);
-    if let Some(&(line, _)) = body.iter().find(|(_, line)| line.trim_end() == END) {
-        return Err(syntax(line, &format!("text follows this `{END}`; send one patch per call")));
-    }
-    Ok(last_line)
+    Ok(patch)
 }
 
-struct Reader<'a> {
-    lines: &'a [Numbered<'a>],
-    at: usize,
-    end_line: usize,
+/// A patch without what was around it.
+struct Unwrapped {
+    text: Bytes,
+    first_line: usize,
+    /// The directory that a command around it changes to.
+    workdir: Option<String>,
 }
 
-impl<'a> Reader<'a> {
-    fn peek(&self) -> Option<Numbered<'a>> {
-        self.lines.get(self.at).copied()
-    }
-
-    /// Returns the line's number, or that of the patch's last line.
-    fn line(&self) -> usize {
-        self.peek().map_or(self.end_line, |(number, _)| number)
-    }
-
-    fn skip_blank(&mut self) {
-        while self.peek().is_some_and(|(_, line)| line.trim().is_empty()) {
-            self.at += 1;
+/// Takes off a call of `apply_patch`, a heredoc or a code fence that stands around the patch.
+fn unwrap(text: Bytes) -> Unwrapped {
+    let mut reader = Reader::new(text.clone(), 1);
+    reader.skip_blank();
+    let first = reader.peek().unwrap_or(b"").trim_ascii().to_vec();
+    let is_patch = first == BEGIN.as_bytes() || first.starts_with(b"diff ");
+    if !is_patch && let Ok(script) = std::str::from_utf8(&text) {
+        if let Some(found) = detect_script(script) {
+            let is_heredoc = first.windows(2).any(|pair| pair == b"<<");
+            let first_line = reader.line() + usize::from(is_heredoc);
+            let text = Bytes::from(found.patch.into_bytes());
+            return Unwrapped { text, first_line, workdir: found.workdir };
+        }
+        let heredoc = script.trim_start().strip_prefix("<<");
+        if let Some(patch) = heredoc.and_then(read_heredoc) {
+            let (text, first_line) = (Bytes::from(patch.into_bytes()), reader.line() + 1);
+            return Unwrapped { text, first_line, workdir: None };
         }
     }
-
-    /// Skips the line by which some clients name where a patch belongs.
-    fn skip_environment(&mut self) {
-        self.skip_blank();
-        if self.peek().is_some_and(|(_, line)| line.trim_start().starts_with(ENVIRONMENT)) {
-            self.at += 1;
-        }
-    }
-
-    fn read_file(&mut self) -> Result<Option<FilePatch>, PatchError> {
-        self.skip_blank();
-        let Some((number, line)) = self.peek() else { return Ok(None) };
-        self.at += 1;
-        let header = line.trim();
-        if let Some(path) = header.strip_prefix(ADD) {
-            let path = path_of(number, path)?;
-            return Ok(Some(FilePatch { path, action: self.read_added() }));
-        }
-        if let Some(path) = header.strip_prefix(DELETE) {
-            return Ok(Some(FilePatch {
-                path: path_of(number, path)?,
-                action: FileAction::Delete,
-            }));
-        }
-        if let Some(path) = header.strip_prefix(UPDATE) {
-            let path = path_of(number, path)?;
-            let action = self.read_update(number)?;
-            return Ok(Some(FilePatch { path, action }));
-        }
-        let problem = format!(
-            "expected `{ADD} PATH`, `{DELETE} PATH`, `{UPDATE} PATH` or `{END}`, found {}{}",
-            quoted(line),
-            if line.starts_with(['+', '-', ' ', '@']) {
-                "; no file is named before it"
-            } else {
-                ""
-            }
-        );
-        Err(syntax(number, &problem))
-    }
-
-    fn read_added(&mut self) -> FileAction {
-        let mut content = String::new();
-        while let Some(added) = self.peek().and_then(|(_, line)| line.strip_prefix('+')) {
-            content.push_str(added);
-            content.push('\n');
-            self.at += 1;
-        }
-        FileAction::Add { content }
-    }
-
-    fn read_update(&mut self, header_line: usize) -> Result<FileAction, PatchError> {
-        let mut move_to = None;
-        if let Some((number, line)) = self.peek()
-            && let Some(path) = line.trim().strip_prefix(MOVE)
-        {
-            move_to = Some(path_of(number, path)?);
-            self.at += 1;
-        }
-        let mut chunks = Vec::new();
-        while let Some(chunk) = self.read_chunk(chunks.is_empty())? {
-            chunks.push(chunk);
-        }
-        if chunks.is_empty() && move_to.is_none() {
-            return Err(syntax(header_line, "the update has no change; expected `@@` or lines"));
-        }
-        Ok(FileAction::Update { move_to, chunks })
-    }
-
-    /// Returns the next chunk; `None` where the file's part of the patch ends.
-    fn read_chunk(&mut self, first: bool) -> Result<Option<Chunk>, PatchError> {
-        // Blank lines before `@@` or a header separate; before a body they are context.
-        let start = self.at;
-        self.skip_blank();
-        match self.peek() {
-            None => return Ok(None),
-            Some((_, line)) if is_header(line.trim()) => return Ok(None),
-            Some((_, line)) if line.starts_with("@@") => {}
-            Some(_) if first => self.at = start,
-            Some((number, line)) => {
-                let problem = format!(
-                    "expected `@@`, a file header or `{END}` after `{END_OF_FILE}`, found {}",
-                    quoted(line)
-                );
-                return Err(syntax(number, &problem));
-            }
-        }
-        let patch_line = self.line();
-        let anchors = self.read_anchors();
-        let lines = self.read_body()?;
-        let end_of_file = self.peek().is_some_and(|(_, line)| line.trim_end() == END_OF_FILE);
-        if end_of_file {
-            self.at += 1;
-        }
-        if lines.is_empty() {
-            return Err(syntax(
-                self.line(),
-                "the chunk is empty; expected lines that begin with ` `, `+` or `-`",
-            ));
-        }
-        Ok(Some(Chunk { anchors, lines, end_of_file, patch_line }))
-    }
-
-    fn read_anchors(&mut self) -> Vec<String> {
-        let mut anchors = Vec::new();
-        while let Some(anchor) = self.peek().and_then(|(_, line)| line.strip_prefix("@@")) {
-            self.at += 1;
-            let anchor = anchor.strip_prefix(' ').unwrap_or(anchor);
-            if !anchor.trim().is_empty() && !is_line_range(anchor) {
-                anchors.push(anchor.to_owned());
-            }
-        }
-        anchors
-    }
-
-    fn read_body(&mut self) -> Result<Vec<ChunkLine>, PatchError> {
-        let mut lines = Vec::new();
-        while let Some((number, line)) = self.peek() {
-            if line.starts_with("@@") || is_header(line) || line.trim_end() == END_OF_FILE {
-                break;
-            }
-            lines.push(parse_chunk_line(number, line)?);
-            self.at += 1;
-        }
-        Ok(lines)
-    }
-}
-
-fn parse_chunk_line(number: usize, line: &str) -> Result<ChunkLine, PatchError> {
-    if let Some(added) = line.strip_prefix('+') {
-        return Ok(ChunkLine::Add(added.to_owned()));
-    }
-    if let Some(removed) = line.strip_prefix('-') {
-        return Ok(ChunkLine::Remove(removed.to_owned()));
-    }
-    if let Some(context) = line.strip_prefix(' ') {
-        return Ok(ChunkLine::Context(context.to_owned()));
-    }
-    if line.is_empty() || line == "\r" {
-        // Models drop the blank that marks an empty line of context.
-        return Ok(ChunkLine::Context(String::new()));
-    }
-    let problem =
-        format!("expected a line that begins with ` `, `+`, `-` or `@@`, found {}", quoted(line));
-    Err(syntax(number, &problem))
-}
-
-fn is_header(line: &str) -> bool {
-    [ADD, DELETE, UPDATE].iter().any(|header| line.starts_with(header))
-}
-
-/// Returns whether the text after `@@` is the line range of a unified diff. Models mix the
-/// two forms; the numbers are often wrong, so they are not used.
-fn is_line_range(anchor: &str) -> bool {
-    let mut words = anchor.split_whitespace();
-    let range = |word: Option<&str>, sign: char| {
-        word.and_then(|word| word.strip_prefix(sign)).is_some_and(|numbers| {
-            !numbers.is_empty() && numbers.bytes().all(|byte| byte.is_ascii_digit() || byte == b',')
+    let word = match (first.strip_prefix(b"<<"), first.starts_with(b"```")) {
+        (Some(word), _) => heredoc_word(word),
+        (None, true) => Some(b"```".to_vec()),
+        (None, false) => None,
+    };
+    let inner = word.and_then(|word| {
+        reader.skip();
+        let (start, first_line) = (reader.at(), reader.line());
+        let (last, end) = last_line(&text)?;
+        // A shell takes the end of the text for the end of a heredoc, too.
+        let end = match last.trim_ascii() == word {
+            true => end,
+            false if last.trim_ascii() == END.as_bytes() => text.len(),
+            false => return None,
+        };
+        (start <= end).then(|| Unwrapped {
+            text: text.slice(start..end),
+            first_line,
+            workdir: None,
         })
-    };
-    range(words.next(), '-') && range(words.next(), '+') && words.next() == Some("@@")
+    });
+    inner.unwrap_or(Unwrapped { text, first_line: 1, workdir: None })
 }
 
-fn path_of(line: usize, text: &str) -> Result<PathBuf, PatchError> {
-    let path = text.trim();
-    if path.is_empty() {
-        return Err(syntax(line, "expected a path after the colon"));
+fn heredoc_word(text: &[u8]) -> Option<Vec<u8>> {
+    let text = text.strip_prefix(b"-").unwrap_or(text).trim_ascii();
+    let is_quote = |byte: &u8| matches!(byte, b'\'' | b'"' | b'\\');
+    let word: Vec<u8> = text.iter().copied().filter(|byte| !is_quote(byte)).collect();
+    (!word.is_empty()).then_some(word)
+}
+
+/// Returns the last line that is not blank, and where it begins.
+pub(super) fn last_line(text: &[u8]) -> Option<(&[u8], usize)> {
+    let mut end = text.len();
+    loop {
+        let start = memchr::memrchr(b'\n', text.get(..end)?).map_or(0, |at| at + 1);
+        let line = text.get(start..end)?;
+        if !is_blank(line) {
+            return Some((line, start));
+        }
+        end = start.checked_sub(1)?;
     }
-    if path.contains('\0') {
-        return Err(syntax(line, "the path holds a NUL character"));
+}
+
+fn move_below(patch: &mut Patch, workdir: &str) {
+    let below = |path: &PathBuf| Path::new(workdir).join(path);
+    for file in &mut patch.files {
+        file.path = below(&file.path);
+        if let FileAction::Update { move_to: Some(target), .. } = &mut file.action {
+            *target = below(target);
+        }
     }
-    Ok(PathBuf::from(path))
-}
-
-fn syntax(line: usize, problem: &str) -> PatchError {
-    PatchError::Syntax { line, problem: problem.to_owned() }
-}
-
-/// Returns the beginning of a line, quoted for a message.
-fn quoted(line: &str) -> String {
-    const SHOWN_CHARS_MAX: usize = 80;
-    let shown: String = line.trim_end().chars().take(SHOWN_CHARS_MAX).collect();
-    if shown.is_empty() { "an empty line".to_owned() } else { format!("`{shown}`") }
 }

@@ -253,9 +253,11 @@ fn the_configuration_is_not_needed() {
 // ---------------------------------------------------------------- bad input
 
 #[test]
-fn a_patch_of_100_mb_is_refused() {
+fn a_patch_of_100_mb_without_end_is_refused() {
     let mut patch = b"*** Begin Patch\n*** Add File: f\n".to_vec();
     patch.resize(100 * 1024 * 1024, b'+');
+    refuse(&House::new(), &patch, "*** End Patch");
+    patch.resize(160 * 1024 * 1024, b'+');
     refuse(&House::new(), &patch, "bytes");
 }
 
@@ -303,8 +305,9 @@ fn names_that_cannot_be_are_refused() {
     let house = house_with("f", "a\n");
     let long = "d/".repeat(2500);
     for (path, words) in [
-        (format!("{long}x"), "too long"),
-        ("n".repeat(5000), "too long"),
+        (format!("{long}x"), "5001 bytes"),
+        ("n".repeat(5000), "5000 bytes"),
+        ("n".repeat(300), "too long"),
         ("f/x".to_owned(), "f/x"),
         ("\0".to_owned(), "error: "),
         (".".to_owned(), "error: "),

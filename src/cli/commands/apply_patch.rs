@@ -14,16 +14,12 @@ use crate::cli::args::{ApplyPatchArgs, SettingsArgs};
 use crate::cli::commands::apply_patch_report::{Form, Problem, Report};
 use crate::cli::exit_code::ExitCode;
 use crate::cli::settings::load_directories;
-use crate::patch::{self, FileAction, FileWrite, Patch};
+use crate::patch::{self, FileAction, FileWrite, PATCH_BYTES_MAX, Patch};
 use crate::protocol::{GitAccess, Network, SandboxMode, SandboxPolicy};
 use crate::store::commit::recover;
 use crate::store::own_commands::is_own_name;
 use crate::tools::SeenFiles;
 use crate::tools::edit::{self, Asks, EditScope};
-
-/// The most that is read of stdin: more than any patch may have, so that the patch's own bound
-/// speaks, and a stream without end does not fill the memory.
-const STDIN_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Acts as `apply_patch PATCH` when the program was called by that name; else returns `None`.
 pub(crate) fn run_if_named(mut argv: impl Iterator<Item = OsString>) -> Option<ExitCode> {
@@ -82,7 +78,7 @@ fn check_spelling(patch: Option<&OsStr>) -> Result<(), Problem> {
 fn apply(request: Request) -> Result<Done, Problem> {
     let Request { patch, directory, dry_run } = request;
     let base = find_base(directory.as_deref())?;
-    let patch = parse(&read_patch(patch)?)?;
+    let patch = patch::parse_bytes(read_patch(patch)?)?;
     check_inside(&patch, &base)?;
     let scope = build_scope(base);
     let mut notes = Vec::new();
@@ -145,18 +141,14 @@ fn read_patch(argument: Option<OsString>) -> Result<Vec<u8>, Problem> {
         return Err(no_patch());
     }
     let mut bytes = Vec::new();
-    let mut bounded = stdin.lock().take(STDIN_BYTES_MAX);
+    // One byte more than a patch may have shows that there are too many.
+    let mut bounded = stdin.lock().take(PATCH_BYTES_MAX as u64 + 1);
     match bounded.read_to_end(&mut bytes) {
         Ok(0) => Err(no_patch()),
+        Ok(count) if count > PATCH_BYTES_MAX => Err(Problem::too_large(PATCH_BYTES_MAX)),
         Ok(_) => Ok(bytes),
         Err(error) => Err(Problem::failed(format!("cannot read stdin: {error}"))),
     }
-}
-
-fn parse(bytes: &[u8]) -> Result<Patch, Problem> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| Problem::failed("the patch is not UTF-8".to_owned()))?;
-    Ok(patch::parse(text)?)
 }
 
 /// Refuses a path that leaves the directory by its text. Where a link leads is judged later.

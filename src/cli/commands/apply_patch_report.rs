@@ -109,6 +109,12 @@ impl Problem {
         Self::new("usage", message)
     }
 
+    /// Stdin goes on and on.
+    pub(super) fn too_large(bytes_max: usize) -> Self {
+        let message = format!("stdin has more than {bytes_max} bytes, the most a patch may have");
+        Self::new("too_large", message)
+    }
+
     /// The system refused something.
     pub(super) fn failed(message: String) -> Self {
         Self::new("io", message)
@@ -238,7 +244,12 @@ impl From<PatchError> for Problem {
                 Self { line: Some(*line), ..Self::new("syntax", message) }
             }
             PatchError::TooLarge { .. } => Self::new("too_large", message),
-            PatchError::Missing { path, .. } => at("missing", path, None, None),
+            PatchError::Missing { path, patch_line, .. } => {
+                at("missing", path, None, Some(*patch_line))
+            }
+            PatchError::Refused { path, patch_line, .. } => {
+                at("conflict", path, None, Some(*patch_line))
+            }
             PatchError::NoAnchor { path, chunk, patch_line, .. }
             | PatchError::NoMatch { path, chunk, patch_line, .. } => {
                 at("no_match", path, Some(*chunk), Some(*patch_line))
