@@ -128,7 +128,7 @@ fn write_chunk(edit: &mut Edit, (lines, changed): (&[String], &[String]), at: us
 /// Returns a line of 50 bytes that stands nowhere else.
 fn text_line(file: usize, line: usize) -> String {
     let mixed = (file * 1_000_003 + line).wrapping_mul(2_654_435_761) % 100_000_000;
-    format!("file {file:05} line {line:08} holds {mixed:08} of it\n")
+    format!("file {file:05} line {line:08} holds {mixed:08} of it all\n")
 }
 
 /// Writes a tree out.

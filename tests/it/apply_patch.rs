@@ -504,7 +504,7 @@ const HOSTILE: [&str; 9] =
     ["../home/k", "link", "out/k", "d", "a/b", ".git/config", "d/.Git/x", "pipe", "d/../b"];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn a_failure_leaves_every_byte((tree, patch) in any_case()) {
