@@ -81,7 +81,7 @@ impl Session {
             level_reason: report.reason,
             exposed: report.exposed,
             interactive,
-            seen: SeenFiles::default(),
+            seen: SeenFiles::new(),
         };
         // What a session began with holds to its end, or the prompt cache is lost.
         let instructions = match past.instructions.as_deref() {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
@@ -13,10 +13,11 @@ use sha2::{Digest as _, Sha256};
 /// other ways.
 const FILES_MAX: usize = 20_000;
 
-/// The files a session's model has seen; clones share them.
+/// The files a session's model has seen; clones share them. The default remembers nothing, for
+/// where there is no model.
 #[derive(Debug, Clone, Default)]
 pub struct SeenFiles {
-    hashes: Arc<Mutex<HashMap<PathBuf, Hash>>>,
+    hashes: Option<Arc<Mutex<HashMap<PathBuf, Hash>>>>,
 }
 
 /// A file's content as it was seen.
@@ -34,9 +35,16 @@ impl Seeing {
 }
 
 impl SeenFiles {
+    /// Returns an empty memory.
+    pub fn new() -> Self {
+        Self { hashes: Some(Arc::default()) }
+    }
+
     /// Remembers what was seen of a file, by its real path.
     pub(crate) fn note(&self, path: &Path, bytes: &[u8]) {
-        self.put(path, hash(bytes));
+        if self.hashes.is_some() {
+            self.put(path, hash(bytes));
+        }
     }
 
     /// Remembers a file that was read piece by piece to its end.
@@ -46,26 +54,28 @@ impl SeenFiles {
 
     /// Forgets a file.
     pub(crate) fn forget(&self, path: &Path) {
-        self.lock().remove(path);
+        if let Some(mut hashes) = self.lock() {
+            hashes.remove(path);
+        }
     }
 
     /// Returns whether a file was seen and holds something else now.
     pub(crate) fn differs(&self, path: &Path, bytes: &[u8]) -> bool {
-        let seen = self.lock().get(path).copied();
+        let seen = self.lock().and_then(|hashes| hashes.get(path).copied());
         seen.is_some_and(|seen| seen != hash(bytes))
     }
 
     fn put(&self, path: &Path, hash: Hash) {
-        let mut hashes = self.lock();
+        let Some(mut hashes) = self.lock() else { return };
         if hashes.len() >= FILES_MAX && !hashes.contains_key(path) {
             hashes.clear();
         }
         hashes.insert(path.to_owned(), hash);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Hash>> {
+    fn lock(&self) -> Option<MutexGuard<'_, HashMap<PathBuf, Hash>>> {
         // A map that another thread left in the middle of an insert is still a map.
-        self.hashes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hashes.as_ref().map(|map| map.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

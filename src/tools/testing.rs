@@ -77,7 +77,7 @@ pub(crate) fn context(
         runner: Arc::new(NoRunner),
         files,
         link: SessionLink::new(tx),
-        seen: SeenFiles::default(),
+        seen: SeenFiles::new(),
         call_id: "call_1".into(),
         cancel: CancellationToken::new(),
         confined: true,

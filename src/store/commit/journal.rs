@@ -193,6 +193,14 @@ impl Journal {
     }
 }
 
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // A command that is being started holds a copy of the descriptor for a moment, and
+        // with it the lock, if nobody lets go of it by word.
+        let _ = self.file.unlock();
+    }
+}
+
 /// Returns whether a directory entry is a record that may be looked at.
 pub(super) fn is_record(path: &Path) -> bool {
     path.extension().is_none()
@@ -215,15 +223,20 @@ pub(super) fn parse_record(bytes: &[u8]) -> Record {
         None if !bytes.contains(&b'\n') => return Record::Empty,
         Some(_) | None => return Record::Foreign,
     };
+    let whole = bytes.last() == Some(&b'\n');
+    let mut lines = lines.peekable();
     let mut progress = Progress::Planned;
-    for line in lines {
+    while let Some(line) = lines.next() {
+        let is_cut = lines.peek().is_none() && !whole;
         progress = match (line, progress) {
             (Some(("ready", json)), Progress::Planned) => match serde_json::from_str(json) {
                 Ok(stamps) => Progress::Ready(stamps),
-                Err(_) => Progress::Planned,
+                Err(_) => return Record::Foreign,
             },
             (Some(("done", _)), Progress::Ready(stamps)) => Progress::Done(stamps),
-            (_, progress) => progress,
+            // A line that was cut was being written when the process died.
+            (None, progress) if is_cut => progress,
+            (Some(_) | None, _) => return Record::Foreign,
         };
     }
     Record::Unfinished(plan, progress)

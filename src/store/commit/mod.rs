@@ -131,6 +131,7 @@ pub(crate) fn commit(changes: &[Change<'_>], site: &Site<'_>) -> Result<Committe
 
 impl<'a> Site<'a> {
     /// Returns a site whose commits cannot be called off.
+    #[allow(dead_code)] // For undo.
     pub(crate) fn new(roots: &'a [PathBuf], journal: Option<&'a Path>) -> Self {
         Self { roots, journal, go_on: &|| true }
     }

@@ -393,6 +393,14 @@ impl Work<'_> {
                 let dir = self.open_dir_of(step)?;
                 disk.set_mode(&*dir, mode).map(|()| None)
             }
+            (Act::RemoveDir { mode }, State::NotDone) => {
+                // Taking back that was cut short: the directory is there, its mode is not.
+                let dir = self.open_dir_of(step)?;
+                if mode_of(&disk.stat_open(&*dir)?) != mode {
+                    disk.set_mode(&*dir, mode)?;
+                }
+                Ok(None)
+            }
             (Act::SetMode { old, .. }, State::Done) => {
                 let dir = self.open_dir_of(step)?;
                 disk.set_mode(&*dir, old).map(|()| None)
@@ -483,10 +491,50 @@ impl Work<'_> {
         let Some(stat) = disk.stat(&ends.temp_dir, &ends.temp)? else { return Ok(()) };
         let new = self.stamps.get(index).copied().flatten();
         // After the first rename an old file may have this name, and is the only copy of it.
-        if renamed == Renamed::Maybe && Some(Stamp::new(&stat)) != new {
+        let stamp = Some(Stamp::new(&stat));
+        if stamp == step.old || renamed == Renamed::Maybe && stamp != new {
             return Ok(());
         }
         disk.unlink(ends.temp())
+    }
+
+    /// Puts back old files of a record that does not say that anything was renamed. Such a
+    /// record is true unless the disk lost a part of it, and then it must do no harm.
+    /// Returns what could not be put back, one sentence each.
+    pub(super) fn put_old_back(&mut self) -> io::Result<Vec<String>> {
+        let mut left = Vec::new();
+        for index in 0..self.steps.len() {
+            let Some(step) = self.steps.get(index).cloned() else { continue };
+            if !matches!(step.act, Act::Take | Act::Swap) {
+                continue;
+            }
+            let ends = match self.ends(index, &step) {
+                Ok(ends) => ends,
+                Err(error) if is_nowhere(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            let disk = self.dirs.disk;
+            let Some(at_temp) = disk.stat(&ends.temp_dir, &ends.temp)? else { continue };
+            let at_name = disk.stat(&ends.dir, &step.name)?;
+            match (step.act, at_name) {
+                (_, None) if step.act == Act::Take || Some(Stamp::new(&at_temp)) == step.old => {
+                    disk.rename_new(ends.temp(), ends.name(&step))?;
+                }
+                (Act::Swap, Some(_)) if Some(Stamp::new(&at_temp)) == step.old => {
+                    match disk.exchange(ends.temp(), ends.name(&step)) {
+                        Err(error) if is_unsupported(&error) => {
+                            disk.rename(ends.temp(), ends.name(&step))?;
+                        }
+                        done => done?,
+                    }
+                }
+                (Act::Take, Some(_)) if !is_one(&at_name, &Some(at_temp)) => {
+                    left.extend(self.overtaken(&ends, &step));
+                }
+                (_, _) => {}
+            }
+        }
+        Ok(left)
     }
 
     /// Removes a temporary name of a file that has its own name as well.

@@ -14,7 +14,7 @@ use rustix::fs::{FileType, RawMode, Stat};
 
 use crate::store::commit::dirs::{DirId, Dirs};
 use crate::store::commit::disk::{Attributes, Disk, is_nowhere, kind_of, mode_of};
-use crate::store::commit::step::{Act, Step};
+use crate::store::commit::step::{Act, Stamp, Step};
 use crate::store::commit::{Change, CommitError, Mode, New, Old};
 
 /// Bytes compared at a time.
@@ -263,6 +263,7 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
         change: &'c Change<'a>,
         found: Option<Found>,
     ) -> Result<(), CommitError> {
+        let old = found.as_ref().map(|found| Stamp::new(&found.stat));
         let model = match change.new {
             New::File(_, Mode::Like(like) | Mode::Executable(_, Some(like))) => {
                 self.model_of(like)?
@@ -274,7 +275,8 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
                 None
             }
         };
-        let step = self.step_of(act, change);
+        let mut step = self.step_of(act, change);
+        step.old = old.filter(|_| act == Act::Swap);
         self.steps.push((Rank::File, Task { step, change: Some(change), model }));
         Ok(())
     }
@@ -324,7 +326,7 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
             Act::MakeDir | Act::RemoveDir { .. } | Act::DropDir | Act::SetMode { .. } => None,
         };
         let dir = self.dirs.id(parent);
-        Step { act, dir, name: name.to_owned(), temp_dir: temp_dir.unwrap_or(dir) }
+        Step { act, dir, name: name.to_owned(), temp_dir: temp_dir.unwrap_or(dir), old: None }
     }
 
     /// Returns the nearest directory above a path that is there and stays: a temporary name in

@@ -83,13 +83,12 @@ fn settle(disk: &Disk, journal: Journal, plan: Plan, progress: Progress) -> io::
     }
     let names = shown_names(&plan, &dirs);
     let (stamps, begun) = match &progress {
-        // One step alone is not waited for: after a power cut it may be done all the same.
-        Progress::Planned => (vec![None; plan.steps.len()], usize::from(is_lone_take(&plan))),
+        Progress::Planned => (vec![None; plan.steps.len()], 0),
         Progress::Ready(stamps) | Progress::Done(stamps) => (stamps.clone(), plan.steps.len()),
     };
     let Plan { commit, steps, .. } = plan;
     let mut work = Work { dirs, commit, steps, stamps, journal: Some(journal), begun };
-    let is_done = match progress {
+    let is_done = match &progress {
         Progress::Planned => false,
         Progress::Ready(_) => is_done(&mut work)?,
         Progress::Done(_) => true,
@@ -99,7 +98,12 @@ fn settle(disk: &Disk, journal: Journal, plan: Plan, progress: Progress) -> io::
         let left = work.finish().map_or_else(String::new, |left| format!("; {left}"));
         return Ok(format!("finished an edit that was interrupted: {names}{left}"));
     }
-    let (left, broken) = work.roll_back();
+    let mut left = match progress {
+        Progress::Planned => work.put_old_back()?,
+        Progress::Ready(_) | Progress::Done(_) => Vec::new(),
+    };
+    let (more, broken) = work.roll_back();
+    left.extend(more);
     if broken {
         return Err(io::Error::other(left.join("; ")));
     }
@@ -108,10 +112,6 @@ fn settle(disk: &Disk, journal: Journal, plan: Plan, progress: Progress) -> io::
     }
     let left = if left.is_empty() { String::new() } else { format!("; {}", left.join("; ")) };
     Ok(format!("took back an edit that was interrupted: {names}{left}"))
-}
-
-fn is_lone_take(plan: &Plan) -> bool {
-    matches!(plan.steps.as_slice(), [step] if step.act == Act::Take)
 }
 
 /// Returns whether every step was done.

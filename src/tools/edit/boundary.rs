@@ -120,9 +120,14 @@ impl<'a> Boundary<'a> {
             path: named.clone(),
             reason: format!("cannot be resolved: {error}"),
         };
-        let mut target = real_path(&named).map_err(unresolved)?;
+        let leaves = leaving.contains(&named);
+        let mut target = match real_path(&named) {
+            // A link to nothing, which is about to go itself.
+            Err(error) if leaves && error.kind() == io::ErrorKind::NotFound => named.clone(),
+            real => real.map_err(unresolved)?,
+        };
         self.check(&target, &named)?;
-        if leaving.contains(&named) {
+        if leaves {
             target = real_path(named.parent().unwrap_or(&named)).map_err(unresolved)?;
             target.extend(named.file_name());
             self.check(&target, &named)?;

@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+
 use crate::patch;
-use crate::patch::{Applied, FileAction, FileWrite, Patch, PatchError};
+use crate::patch::{FileAction, Patch, PatchError};
 use crate::protocol::SandboxPolicy;
 use crate::store::commit;
-use crate::store::commit::{Change, CommitError, Content, Mode, New, Old, Site};
+use crate::store::commit::{Change, CommitError, Content, Execute, Mode, New, Old, Site};
 use crate::tools::edit::boundary::Boundary;
 use crate::tools::files;
 use crate::tools::seen::SeenFiles;
@@ -27,6 +29,12 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// All files of one patch together, for the same reason.
 const ALL_BYTES_MAX: u64 = 1 << 30;
+
+/// What files will hold; what they held is shared, not copied.
+pub(crate) type Applied = patch::Applied<Bytes>;
+
+/// One file of it.
+pub(crate) type FileWrite = patch::FileWrite<Bytes>;
 
 /// Where a patch applies, and what it may touch.
 #[derive(Debug, Clone)]
@@ -116,12 +124,13 @@ pub(crate) fn plan(mut patch: Patch, scope: &EditScope) -> Result<Planned, EditE
         let bytes = reader.read(&path, &|| fate_of(&path, &patch, &scope.base))?;
         files.insert(path, bytes);
     }
-    let is_stale = |(path, bytes): (&PathBuf, &Option<Vec<u8>>)| {
+    let is_stale = |(path, bytes): (&PathBuf, &Option<Bytes>)| {
         scope.seen.differs(path, bytes.as_deref()?).then(|| path.clone())
     };
     let stale = files.iter().filter_map(is_stale).collect();
     match patch::apply(&patch, &scope.base, &files) {
-        Ok(applied) => {
+        Ok(mut applied) => {
+            applied.writes.retain(changes_anything);
             Ok(Planned { applied, stale, links: reader.links, roots: boundary.into_roots() })
         }
         Err(error) => Err(EditError::Patch { error, stale }),
@@ -150,10 +159,15 @@ pub(crate) fn commit(
 
 impl Planned {
     fn change_of<'a>(&'a self, write: &'a FileWrite) -> Change<'a> {
-        let like = write.moved_from.as_deref();
+        let like = write.moved_from.as_deref().or(write.copied_from.as_deref());
         let like =
             like.map(|from| self.links.get(from).and_then(|l| l.real.as_deref()).unwrap_or(from));
-        let mode = like.map_or(Mode::Keep, Mode::Like);
+        let mode = match (write.executable, like) {
+            (Some(true), like) => Mode::Executable(Execute::Set, like),
+            (Some(false), like) => Mode::Executable(Execute::Clear, like),
+            (None, Some(like)) => Mode::Like(like),
+            (None, None) => Mode::Keep,
+        };
         let old = match (&write.old, self.links.get(&write.path)) {
             (Some(_), Some(link)) => Old::Symlink(&link.target),
             (Some(bytes), None) => Old::Bytes(bytes),
@@ -165,6 +179,13 @@ impl Planned {
         };
         Change { path: write.path.clone(), old, new }
     }
+}
+
+/// A file that stays as it is is not written again: its time would tell a build that it changed.
+fn changes_anything(write: &FileWrite) -> bool {
+    write.content.as_deref() != write.old.as_deref()
+        || write.executable.is_some()
+        || write.moved_from.is_some()
 }
 
 /// Whether all that a patch does to a path is to delete it: then it need not be a file.
@@ -189,11 +210,17 @@ struct Reader {
 
 impl Reader {
     /// Reads a file that a patch may change; `None` when nothing is there.
-    fn read(&mut self, path: &Path, fate: &dyn Fn() -> Fate) -> Result<Option<Vec<u8>>, EditError> {
+    fn read(&mut self, path: &Path, fate: &dyn Fn() -> Fate) -> Result<Option<Bytes>, EditError> {
         let failed = |error: io::Error| unfit(path, format!("cannot be read: {error}"));
         let found = match std::fs::symlink_metadata(path) {
             Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // What stands where a directory should may be about to go.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
                 check_directory(path)?;
                 return Ok(None);
             }
@@ -209,7 +236,7 @@ impl Reader {
         let real = std::fs::canonicalize(path).ok();
         let bytes = match real.as_deref().map(|real| (real, std::fs::symlink_metadata(real))) {
             Some((real, Ok(found))) if found.is_file() => self.read_file(path, real, &found)?,
-            Some(_) | None if fate() == Fate::Deleted => Vec::new(),
+            Some(_) | None if fate() == Fate::Deleted => Bytes::new(),
             Some(_) | None => {
                 return Err(unfit(path, "a link that leads to no regular file".to_owned()));
             }
@@ -223,7 +250,7 @@ impl Reader {
         path: &Path,
         real: &Path,
         found: &std::fs::Metadata,
-    ) -> Result<Vec<u8>, EditError> {
+    ) -> Result<Bytes, EditError> {
         if let Some(kind) = files::describe_other(found.file_type()) {
             return Err(unfit(path, format!("{kind}, not a regular file")));
         }
@@ -234,7 +261,7 @@ impl Reader {
         let bytes = files::read_real(real, bytes_max)
             .map_err(|error| unfit(path, format!("cannot be read: {error}")))?;
         self.room = self.room.saturating_sub(bytes.len() as u64);
-        Ok(bytes)
+        Ok(bytes.into())
     }
 }
 

@@ -5,9 +5,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use crate::patch::FileWrite;
 use crate::protocol::{ChangeKind, FileChange};
+
 use crate::text::diff::unified;
+use crate::tools::edit::FileWrite;
 
 /// Returns the changes with unified diffs; a move is one change.
 pub(crate) fn render_changes(writes: &[FileWrite], cwd: &Path) -> Vec<FileChange> {
