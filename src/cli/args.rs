@@ -3,6 +3,7 @@
 //! Parses and maps, nothing more: it reads no file and starts nothing. Its spelling follows
 //! Codex, so that its SDK's arguments parse as they are. Called by `cli/mod.rs`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -26,6 +27,19 @@ Exit codes:
   4    a limit was reached
   5    no credentials
   129, 130, 143   hung up, interrupted, terminated";
+
+/// What `apply-patch` takes, for its help.
+const APPLY_PATCH_AFTER_HELP: &str = "\
+PATCH is text in the patch form (*** Begin Patch) or a unified diff, as git diff and diff -u write
+it. Without PATCH, or with -, it is read from stdin. Either all of it is applied or nothing.
+Nothing outside the directory is changed, and nothing below .git.
+
+  git diff | gimlet apply-patch --dry-run
+
+Exit codes:
+  0    done
+  1    the patch cannot be applied, and nothing was changed
+  2    wrong usage, or no patch at all";
 
 /// What undo does and does not, for its help.
 const UNDO_AFTER_HELP: &str = "\
@@ -51,6 +65,9 @@ pub(crate) enum Command {
     /// Work on one prompt, without asking, then exit.
     #[command(visible_alias = "e", after_help = EXEC_AFTER_HELP, disable_help_subcommand = true)]
     Exec(Box<ExecArgs>),
+    /// Apply a patch to the files of a directory, all of it or nothing.
+    #[command(after_help = APPLY_PATCH_AFTER_HELP)]
+    ApplyPatch(ApplyPatchArgs),
     /// Take back what turns did to your files, by patch or by command.
     #[command(after_help = UNDO_AFTER_HELP)]
     Undo(UndoArgs),
@@ -193,6 +210,24 @@ pub(crate) struct ResumeArgs {
     /// Settings.
     #[command(flatten)]
     pub settings: SettingsArgs,
+}
+
+/// `apply-patch`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ApplyPatchArgs {
+    /// The patch; - or nothing reads stdin.
+    // A unified diff begins with dashes.
+    #[arg(value_name = "PATCH", allow_hyphen_values = true)]
+    pub patch: Option<OsString>,
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// Apply it in this directory.
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
 }
 
 /// `undo`.

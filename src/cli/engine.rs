@@ -15,6 +15,7 @@ use crate::model::catalog;
 use crate::model::factory;
 use crate::sandbox;
 use crate::sandbox::LocalRunner;
+use crate::store::own_commands::link_commands;
 use crate::tools;
 
 /// Shells that read command lines, the first that is there.
@@ -34,7 +35,12 @@ pub(crate) fn build_engine(config: &Config) -> anyhow::Result<Engine> {
 pub(crate) fn build_spec(config: Arc<Config>, history: History) -> SessionSpec {
     let ours = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let env = sandbox::command_env(ours, &config.shell_environment, &config.key_variables);
+    let mut env = sandbox::command_env(ours, &config.shell_environment, &config.key_variables);
+    match std::env::current_exe().and_then(|own| link_commands(&config.directories.state, &own)) {
+        Ok(directory) => sandbox::add_own_commands(&mut env, &directory),
+        // A state directory that cannot be written keeps nobody from working.
+        Err(error) => tracing::debug!("commands get no apply_patch: {error}"),
+    }
     SessionSpec { config, history, interactive: false, env, shell: find_shell().to_owned() }
 }
 

@@ -27,6 +27,9 @@ use crate::store::session_file::SessionFileError;
 
 /// Runs the program.
 pub fn main() -> ProcessExitCode {
+    if let Some(code) = commands::apply_patch::run_if_named(std::env::args_os()) {
+        return code.into();
+    }
     // The binary is also its own sandbox helper, which must start before all else.
     if let Some(code) = sandbox::run_if_asked() {
         return code;
@@ -43,6 +46,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let Cli { settings, command } = cli;
     match command {
         Some(Command::Exec(args)) => commands::exec::run(args.into_request(settings)),
+        Some(Command::ApplyPatch(args)) => Ok(commands::apply_patch::run(args, settings)),
         Some(Command::Demo(args)) => commands::demo::run(args),
         Some(Command::Login(args)) => commands::login::run(&args, &settings),
         Some(Command::Logout) => commands::login::run_logout(),

@@ -33,12 +33,7 @@ pub(crate) use chunk::LineKind;
 pub(crate) use chunk::{Body, Chunk};
 pub(crate) use detect::detect;
 pub(crate) use error::PatchError;
-pub(crate) use parse::parse;
-#[cfg_attr(
-    not(any(test, fuzzing)),
-    allow(unused_imports, reason = "a command line has bytes")
-)]
-pub(crate) use parse::parse_bytes;
+pub(crate) use parse::{PATCH_BYTES_MAX, parse, parse_bytes};
 
 /// A patch, as read.
 #[derive(Debug, Clone, PartialEq, Eq)]

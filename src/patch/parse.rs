@@ -14,7 +14,7 @@ use crate::patch::unified::{has_header, read_unified};
 use crate::patch::{FileAction, Form, Patch, PatchError};
 
 /// A longer text is refused: it is held in memory whole.
-const PATCH_BYTES_MAX: usize = 128 * 1024 * 1024;
+pub(crate) const PATCH_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Returns the patch that the text says.
 pub(crate) fn parse(text: &str) -> Result<Patch, PatchError> {

@@ -4,6 +4,7 @@
 //! Called once per session by `cli`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::config::layers::LOADING_VARIABLES;
 use crate::config::{Inherit, ShellEnvironment};
@@ -65,6 +66,25 @@ const ALWAYS: [(&str, &str); 7] = [
     ("GH_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
 ];
+
+/// Names the directory of our own commands, for shells whose start sets `PATH` anew.
+pub const OWN_COMMANDS: &str = "GIMLET_COMMANDS";
+
+/// Where programs are looked for when nobody says.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Puts a directory of our own commands first on the `PATH` of an environment.
+pub fn add_own_commands(env: &mut Vec<(String, String)>, directory: &Path) {
+    // No PATH can name any other; the environment is text.
+    let Some(directory) = directory.to_str().filter(|text| !text.contains(':')) else { return };
+    let path = env.iter().find(|(name, _)| name == "PATH");
+    let path = path.map_or(DEFAULT_PATH, |(_, path)| path.as_str());
+    let path = format!("{directory}:{path}");
+    env.retain(|(name, _)| name != "PATH" && name != OWN_COMMANDS);
+    env.push((OWN_COMMANDS.to_owned(), directory.to_owned()));
+    env.push(("PATH".to_owned(), path));
+    env.sort();
+}
 
 /// Returns the environment of commands, sorted by name. `key_vars` are the names that hold
 /// providers' keys; they are never passed on, not even when the user keeps other secrets.
@@ -186,6 +206,21 @@ mod tests {
             "OPENAI_API_KEY",
         ];
         assert_eq!(names(&all), expected);
+    }
+
+    #[test]
+    fn our_own_commands_come_first() {
+        let added = |path: Option<&str>, directory: &str| {
+            let path = path.map(|path| ("PATH".to_owned(), path.to_owned()));
+            let mut env: Vec<(String, String)> = path.into_iter().collect();
+            add_own_commands(&mut env, Path::new(directory));
+            env.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+        };
+        let expected = ["GIMLET_COMMANDS=/s", "PATH=/s:/bin"];
+        assert_eq!(added(Some("/bin"), "/s"), expected);
+        let expected = ["GIMLET_COMMANDS=/s", "PATH=/s:/usr/local/bin:/usr/bin:/bin"];
+        assert_eq!(added(None, "/s"), expected);
+        assert_eq!(added(Some("/bin"), "/a:b"), ["PATH=/bin"]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod seccomp;
 #[cfg(not(target_os = "linux"))]
 mod unconfined;
 
-pub use environment::command_env;
+pub use environment::{OWN_COMMANDS, add_own_commands, command_env};
 #[cfg(target_os = "linux")]
 pub use exposure::level_under;
 #[cfg(target_os = "linux")]

@@ -242,7 +242,7 @@ impl ToolHandler for ShellTool {
             let cwd = directory(wanted.workdir.as_deref(), &cx.turn.cwd)?;
             let limits = choose_limits(wanted.timeout_ms, cx.turn.command_timeout);
             let request = ExecRequest {
-                argv: wanted.command.argv(),
+                argv: argv_of(&wanted.command, &cx.turn.env),
                 cwd,
                 env: cx.turn.env.to_vec(),
                 sandbox: cx.confined.then(|| cx.turn.sandbox.clone()),
@@ -258,6 +258,20 @@ impl ToolHandler for ShellTool {
 fn choose_limits(timeout_ms: Option<u64>, default: Duration) -> RunLimits {
     let wished = timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis);
     RunLimits { timeout: wished.unwrap_or(default).min(TIMEOUT_MAX) }
+}
+
+/// Returns what is executed. The files that a login shell reads set `PATH` anew, so our own
+/// commands go back on it before the script begins, on its first line.
+fn argv_of(command: &CommandLine, env: &[(String, String)]) -> Vec<String> {
+    match command {
+        CommandLine::Shell { program, login: true, script }
+            if env.iter().any(|(name, _)| name == sandbox::OWN_COMMANDS) =>
+        {
+            let script = format!("PATH=\"${}:$PATH\"; {script}", sandbox::OWN_COMMANDS);
+            vec![program.clone(), "-lc".to_owned(), script]
+        }
+        CommandLine::Shell { .. } | CommandLine::Argv { .. } => command.argv(),
+    }
 }
 
 /// Returns where a command runs.

@@ -2,6 +2,7 @@
 //!
 //! `cargo bench -- [--gimlet PATH] [--peer PATH] [--rounds N]` prints a table of medians. Rounds
 //! alternate between the two, so that a busy machine is unfair to neither.
+//! `cargo bench -- edits [--peer PATH] [--rounds N] [--only NAME]` does so for changing files.
 //! `cargo bench -- serve --script FILE [--port N] [--record DIR]` leaves the mock standing, for
 //! `tests/sdk` and for use by hand; the script is that of `tests/README.md`.
 
@@ -14,12 +15,16 @@
     reason = "a bench stops at the first thing that is not as it should be, and says so"
 )]
 
+mod edit_cases;
+mod edit_table;
+mod edits;
 mod measure;
 mod scenario;
 mod serve;
 #[path = "../it/support/server.rs"]
 #[allow(dead_code, reason = "tests/it uses the rest")]
 mod server;
+mod snapshots;
 #[path = "../it/support/sse.rs"]
 #[allow(dead_code, reason = "tests/it uses the rest")]
 mod sse;
@@ -43,15 +48,21 @@ fn main() {
     let mut args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     match args.first().map(String::as_str) {
         Some(measure::COMMAND) => measure::run_and_report(&args.split_off(1)),
+        Some("edits") => edits::run(&args.split_off(1)),
         Some("serve") => serve::serve(&args.split_off(1)),
         _ => compare(&parse_options(&args)),
     }
 }
 
-fn parse_options(args: &[String]) -> Options {
+/// Returns where the binary is that is measured unless another is named.
+pub(crate) fn release_binary() -> PathBuf {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-    let gimlet = target.join("release/gimlet");
+    target.join("release/gimlet")
+}
+
+fn parse_options(args: &[String]) -> Options {
+    let gimlet = release_binary();
     let mut options = Options { gimlet, peer: None, rounds: ROUNDS, deltas: 200_000 };
     let mut args = args.iter();
     while let Some(name) = args.next() {

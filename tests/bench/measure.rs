@@ -22,8 +22,19 @@ pub(crate) struct Run {
     pub(crate) code: i32,
 }
 
-/// Runs a program through the small process.
+/// Runs a program through the small process, without stdin.
 pub(crate) fn run(folder: &Path, program: &Path, args: &[&str], env: &[(&str, &str)]) -> Run {
+    run_reading(folder, Stdio::null(), program, args, env)
+}
+
+/// Runs a program through the small process.
+pub(crate) fn run_reading(
+    folder: &Path,
+    stdin: Stdio,
+    program: &Path,
+    args: &[&str],
+    env: &[(&str, &str)],
+) -> Run {
     let report = folder.join("report.txt");
     let _ = std::fs::remove_file(&report);
     let status = Command::new(std::env::current_exe().unwrap())
@@ -36,7 +47,7 @@ pub(crate) fn run(folder: &Path, program: &Path, args: &[&str], env: &[(&str, &s
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("LANG", "C.UTF-8")
         .envs(env.iter().copied())
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(File::create(folder.join("stdout.txt")).unwrap())
         .stderr(File::create(folder.join("stderr.txt")).unwrap())
         .status()

@@ -53,12 +53,12 @@ pub(crate) fn print(subjects: &[Subject]) {
     }
 }
 
-fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied()
 }
 
-fn shown(value: Option<f64>, digits: usize) -> String {
+pub(crate) fn shown(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }

@@ -15,7 +15,9 @@
     reason = "a test stops at the first thing that is not as it should be"
 )]
 
+mod apply_patch;
 mod cli;
+mod git_diffs;
 mod planted;
 mod resume;
 #[cfg(target_os = "linux")]

@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::panic::catch_unwind;
+use std::path::Path;
 
 use expect_test::expect_file;
 use serde_json::Value;
 
+use crate::support::cases::play_all;
 use crate::support::normalise;
 use crate::support::run::{Ended, House, Stdin, copy_folder, run};
 
@@ -24,20 +25,7 @@ fn sessions_go_as_expected() {
         println!("SKIPPED: {why}, so no command runs and sessions go otherwise");
         return;
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/session");
-    let mut cases: Vec<PathBuf> =
-        fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
-    cases.sort();
-    assert!(cases.len() >= 25, "only {} session cases were found", cases.len());
-    let name = |case: &PathBuf| case.file_name().unwrap().to_string_lossy().into_owned();
-    let only = std::env::var("GIMLET_CASE").unwrap_or_default();
-    let failed: Vec<String> = cases
-        .iter()
-        .filter(|case| name(case).contains(&only))
-        .filter(|case| catch_unwind(AssertUnwindSafe(|| play(case))).is_err())
-        .map(name)
-        .collect();
-    assert!(failed.is_empty(), "{} cases failed: {failed:#?}", failed.len());
+    play_all("session", 25, play);
 }
 
 /// Returns why commands cannot be confined here, by the program's own word.

@@ -82,6 +82,7 @@ const OP_VARIANTS_MAX: usize = 14;
 const FIXTURES: &[(&str, &str, &str)] = &[
     ("session", "tests/it/sessions.rs", "script.jsonl"),
     ("patch", "src/patch/tests.rs", "patch.txt"),
+    ("apply_patch", "tests/it/apply_patch.rs", "patch.txt"),
     ("policy", "src/policy/tests.rs", ""),
     ("config", "src/config/tests.rs", ""),
     ("thread_events", "src/frontend/exec/tests.rs", "events.jsonl"),

@@ -22,7 +22,7 @@ use crate::tools::edit::boundary::Boundary;
 use crate::tools::files;
 use crate::tools::seen::SeenFiles;
 
-pub(crate) use report::{render_changes, render_report};
+pub(crate) use report::{list_changes, render_changes, render_report};
 
 /// A larger file is not patched: it would be held in memory two times and more.
 const FILE_BYTES_MAX: u64 = 256 << 20;

@@ -14,28 +14,36 @@ use crate::tools::edit::FileWrite;
 pub(crate) fn render_changes(writes: &[FileWrite], cwd: &Path) -> Vec<FileChange> {
     let by_path: HashMap<&Path, &FileWrite> =
         writes.iter().map(|write| (write.path.as_path(), write)).collect();
+    let mut changes = list_changes(writes);
+    for change in &mut changes {
+        let Some(write) = by_path.get(change.move_to.as_ref().unwrap_or(&change.path).as_path())
+        else {
+            continue;
+        };
+        let old = by_path.get(change.path.as_path()).and_then(|write| write.old.as_deref());
+        change.diff = render_diff(write, (&change.path, old), cwd);
+    }
+    changes
+}
+
+/// Returns the changes as `render_changes` does, but without diffs, which can cost more than the
+/// edit itself.
+pub(crate) fn list_changes(writes: &[FileWrite]) -> Vec<FileChange> {
     let sources: HashSet<&Path> =
         writes.iter().filter_map(|write| write.moved_from.as_deref()).collect();
-    let mut changes = Vec::with_capacity(writes.len());
-    for write in writes {
-        if write.content.is_none() && sources.contains(write.path.as_path()) {
-            continue;
-        }
-        let kind = match (&write.old, &write.content, &write.moved_from) {
+    let is_change =
+        |write: &&FileWrite| write.content.is_some() || !sources.contains(write.path.as_path());
+    let list = |write: &FileWrite| FileChange {
+        path: write.moved_from.as_ref().unwrap_or(&write.path).clone(),
+        kind: match (&write.old, &write.content, &write.moved_from) {
             (_, None, _) => ChangeKind::Delete,
             (None, Some(_), None) => ChangeKind::Add,
             (_, Some(_), _) => ChangeKind::Update,
-        };
-        let source = write.moved_from.as_ref().unwrap_or(&write.path);
-        let old = by_path.get(source.as_path()).and_then(|write| write.old.as_deref());
-        changes.push(FileChange {
-            path: source.clone(),
-            kind,
-            move_to: write.moved_from.is_some().then(|| write.path.clone()),
-            diff: render_diff(write, (source, old), cwd),
-        });
-    }
-    changes
+        },
+        move_to: write.moved_from.is_some().then(|| write.path.clone()),
+        diff: String::new(),
+    };
+    writes.iter().filter(is_change).map(list).collect()
 }
 
 fn render_diff(write: &FileWrite, (source, old): (&Path, Option<&[u8]>), cwd: &Path) -> String {

@@ -13,7 +13,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
 
 /// Far beyond what any test needs on a loaded machine; only a hang reaches it.
 pub(crate) const RUN_AT_MOST: Duration = Duration::from_secs(60);
@@ -48,6 +50,8 @@ pub(crate) enum Stdin<'a> {
     Nothing,
     /// A pipe with this text, then its end.
     Text(&'a str),
+    /// A pipe with these bytes, then its end.
+    Bytes(&'a [u8]),
     /// A pipe that says nothing and stays open.
     Open,
 }
@@ -141,12 +145,15 @@ pub(crate) fn start(
     command.stdin(if matches!(stdin, Stdin::Nothing) { Stdio::null() } else { Stdio::piped() });
     let mut child = command.spawn().unwrap();
     let mut pipe = child.stdin.take();
-    if let (Stdin::Text(text), Some(mut pipe)) =
-        (stdin, pipe.take_if(|_| matches!(stdin, Stdin::Text(_))))
-    {
-        let text = text.to_owned();
+    let bytes = match stdin {
+        Stdin::Text(text) => Some(text.as_bytes()),
+        Stdin::Bytes(bytes) => Some(bytes),
+        Stdin::Nothing | Stdin::Open => None,
+    };
+    if let (Some(bytes), Some(mut pipe)) = (bytes, pipe.take_if(|_| bytes.is_some())) {
+        let bytes = bytes.to_owned();
         // It may exit without reading: then the pipe breaks, which is its right.
-        thread::spawn(move || pipe.write_all(text.as_bytes()));
+        thread::spawn(move || pipe.write_all(&bytes));
     }
     let stdout = child.stdout.take().map(read_all);
     let stderr = child.stderr.take().map(read_all);
@@ -164,6 +171,12 @@ fn read_all(mut from: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>>
 impl Running {
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
+    }
+
+    /// Returns whether it has not ended yet.
+    pub(crate) fn is_alive(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.pid()), options).unwrap().is_none()
     }
 
     /// Sends a signal to the program alone.
