@@ -67,6 +67,8 @@ pub struct ConfigToml {
     pub tools: BTreeMap<String, toml::Value>,
     /// Accepted, because clients send it; no such tool is offered.
     pub web_search: Option<String>,
+    /// Whether secrets in the output of tools are masked.
+    pub mask_secrets: Option<bool>,
     /// What the user trusts, by directory.
     pub projects: BTreeMap<String, ProjectToml>,
 }

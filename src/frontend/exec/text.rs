@@ -163,7 +163,7 @@ impl HumanText {
                 let text = item.assistant_message().filter(|text| !text.is_empty());
                 return text.map(|text| self.hold(text)).unwrap_or_default();
             }
-            EventMsg::ToolCallBegin { effect, call } => return self.call(effect, call),
+            EventMsg::ToolCallBegin { effect, call, .. } => return self.call(effect, call),
             EventMsg::ToolCallEnd { tool, outcome, output, duration_ms, code } => {
                 let (outcome, duration_ms, code) = (*outcome, *duration_ms, code.as_deref());
                 let end = CallEnd { tool, outcome, output, code, duration_ms };
