@@ -47,6 +47,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Login(args)) => commands::login::run(&args, &settings),
         Some(Command::Logout) => commands::login::run_logout(),
         Some(Command::Trust(args)) => commands::trust::run(&args, &settings),
+        Some(Command::Audit(args)) => commands::audit::run(&args),
         Some(Command::Config(args)) => commands::config::run(&args, &settings),
         None => {
             let hint = "gimlet exec \"what to do\" works now; gimlet demo shows it without a key";

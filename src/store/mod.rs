@@ -4,5 +4,6 @@
 //! `agent/`, `tools/` and `cli/`.
 
 pub(crate) mod atomic;
+pub(crate) mod chain;
 pub(crate) mod secrets;
 pub(crate) mod session_file;
