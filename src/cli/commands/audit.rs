@@ -14,6 +14,7 @@ use crate::cli::commands::audit_report::AuditReport;
 use crate::cli::exit_code::ExitCode;
 use crate::cli::out::{report_error, write_err, write_out};
 use crate::cli::settings::load_directories;
+use crate::frontend::exec::encode_line;
 use crate::protocol::{Event, SessionId};
 use crate::store::chain::{Chain, walk};
 use crate::store::session_file;
@@ -71,7 +72,7 @@ fn audit(session: &str, as_json: bool) -> anyhow::Result<Outcome> {
     };
     for record in report.records() {
         if as_json {
-            write_out(&record.to_json().to_string())?;
+            write_out(encode_line(&record.to_json()).trim_end())?;
             continue;
         }
         for line in record.lines() {
@@ -84,7 +85,7 @@ fn audit(session: &str, as_json: bool) -> anyhow::Result<Outcome> {
             "last_hash": chain.last_hash, "torn_bytes": chain.torn_bytes,
             "faults": chain.faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
-        write_out(&end.to_string())?;
+        write_out(encode_line(&end).trim_end())?;
     } else {
         write_out(&describe_end(&chain))?;
     }

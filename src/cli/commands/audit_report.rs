@@ -59,6 +59,7 @@ impl AuditReport {
                 self.cwd.clone_from(cwd);
                 let title = if *resumed { "session goes on" } else { "session begins" };
                 let record = self.push("session", event, hash, title.to_owned());
+                record.field("session", event.session.to_string());
                 record.field("in", shown_path(cwd));
                 record.field("model", format!("{model} of {provider}"));
                 record.field("gimlet", gimlet_version.clone());
