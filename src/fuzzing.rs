@@ -21,6 +21,7 @@ use crate::protocol::{
 };
 use crate::store::session_file::{SessionFile, path_of};
 use crate::text::diff::unified_bytes;
+use crate::text::secrets::{MaskedStream, UnknownToken, Vault};
 
 /// Files longer than this are not compared line by line: the table grows with the square.
 const LINES_COMPARED_MAX: usize = 200;
@@ -43,6 +44,27 @@ pub fn sse(data: &[u8]) {
     }
     chunks.push(left);
     assert_eq!(decode(chunks.into_iter()), whole, "cut and whole differ");
+}
+
+/// Holds that masked text comes back as it was, and that a stream of it ends without a panic.
+/// The first byte says how large its pieces are.
+pub fn secrets(data: &[u8]) {
+    let Some((&size, rest)) = data.split_first() else { return };
+    let text = String::from_utf8_lossy(rest);
+    let mut vault = Vault::new(u64::from(size), &[]);
+    let masked = vault.mask(&text).into_owned();
+    let put_back = |out: &mut String, secret: &str, _: &str| {
+        out.push_str(secret);
+        Ok::<(), UnknownToken>(())
+    };
+    let back = vault.unmask(&masked, put_back).unwrap_or_else(|_| Some(text.to_string()));
+    assert_eq!(back.unwrap_or(masked), text, "masked text does not come back");
+    let mut stream = MaskedStream::default();
+    let letters: Vec<char> = text.chars().collect();
+    for piece in letters.chunks(usize::from(size).max(1)) {
+        stream.push(&String::from_iter(piece), &mut vault);
+    }
+    stream.finish(&mut vault);
 }
 
 fn decode<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> (Vec<ResponseEvent>, String) {

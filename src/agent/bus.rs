@@ -11,6 +11,7 @@ use chrono::Utc;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
+use crate::agent::masking::Masking;
 use crate::protocol::CallId;
 use crate::protocol::EVENT_VERSION;
 use crate::protocol::ErrorKind;
@@ -37,6 +38,8 @@ pub(super) struct Bus {
     observers: Vec<Observer>,
     /// Which response each call of this turn came in.
     responses: HashMap<CallId, String>,
+    /// Takes secrets out of what comes from outside.
+    masking: Masking,
     /// The first failure to write; the session ends by it.
     failure: Option<SessionFileError>,
 }
@@ -57,8 +60,19 @@ impl Bus {
             front_end,
             observers,
             responses: HashMap::new(),
+            masking: Masking::default(),
             failure: None,
         }
+    }
+
+    /// Masks secrets from now on.
+    pub(super) fn set_masking(&mut self, masking: Masking) {
+        self.masking = masking;
+    }
+
+    /// Returns what takes secrets out and puts them back.
+    pub(super) fn masking(&mut self) -> &mut Masking {
+        &mut self.masking
     }
 
     /// Sets the turn that events belong to from now on.
@@ -84,6 +98,11 @@ impl Bus {
         response_id: Option<String>,
         msg: EventMsg,
     ) {
+        if let Some(held) = self.masking.held_before(call_id.as_ref(), &msg) {
+            let event = self.record(call_id.clone(), None, held);
+            self.hand_on(event).await;
+        }
+        let Some(msg) = self.masking.event(call_id.as_ref(), msg) else { return };
         // Bringing the log to disk overlaps with the request that is now under way.
         let sync = matches!(msg, EventMsg::RequestStarted { .. });
         let event = self.record(call_id, response_id, msg);
@@ -96,6 +115,7 @@ impl Bus {
     /// Writes down the end of a turn, and hands it on when it is on disk: what a front end calls
     /// done is done. An end that cannot be written is a failure.
     pub(super) async fn emit_end(&mut self, msg: EventMsg) {
+        let Some(msg) = self.masking.event(None, msg) else { return };
         let mut event = self.record(None, None, msg);
         let (done, synced) = oneshot::channel();
         self.sync(done);

@@ -6,6 +6,7 @@
 
 mod bus;
 mod calls;
+mod masking;
 mod mcp;
 mod notes;
 mod opening;
@@ -31,6 +32,7 @@ use crate::store::session_file;
 use crate::store::session_file::SessionFileError;
 use crate::tools::Registration;
 
+pub use crate::text::secrets::KnownSecret;
 pub use bus::Observer;
 
 /// Operations a session holds for later; more are refused with `Busy`.
@@ -62,6 +64,8 @@ pub struct SessionSpec {
     pub interactive: bool,
     /// The caller's environment, of which commands and MCP servers get a filtered part.
     pub env: Vec<(String, String)>,
+    /// Secrets that the caller knows; they are masked wherever tools find them.
+    pub secrets: Vec<KnownSecret>,
     /// The shell that reads command lines, absolute.
     pub shell: String,
 }

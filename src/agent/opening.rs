@@ -14,6 +14,7 @@ use crate::agent::StartError;
 use crate::agent::bus::Bus;
 use crate::agent::notes::RestoredNote;
 use crate::agent::restore::open_snapshots;
+use crate::agent::masking::Masking;
 use crate::agent::session::Desk;
 use crate::agent::session::FrontEnd;
 use crate::agent::session::Session;
@@ -72,7 +73,7 @@ impl Session {
         spec: SessionSpec,
         front_end: FrontEnd,
     ) -> Result<Self, StartError> {
-        let SessionSpec { config, history, interactive, env, shell } = spec;
+        let SessionSpec { config, history, interactive, env, secrets, shell } = spec;
         // Without a driver nothing works, so this is said before a file is made.
         engine.drivers.driver(&config.model)?;
         let (id, file, past) = open_file(&config, history)?;
@@ -115,6 +116,9 @@ impl Session {
             config,
         };
         session.bus.set_turn(past.turn);
+        if session.config.mask_secrets {
+            session.bus.set_masking(Masking::new(token_seed(&session.config), &secrets));
+        }
         let resumed = matches!(history, History::Resume(_));
         let events = session.opening_events(resumed, past.instructions.as_deref());
         session.opening = events.into_iter().map(|msg| (None, msg)).chain(past.mending).collect();
@@ -200,6 +204,15 @@ impl Session {
         let items = self.conversation.items().iter().rev();
         let last = items.map(|entry| &entry.item).find(|item| is_environment(item));
         if last == Some(&now) { Vec::new() } else { vec![now] }
+    }
+}
+
+/// Returns what the tokens of masked secrets are drawn from. A script must be able to name
+/// them; nothing else may.
+fn token_seed(config: &Config) -> u64 {
+    match config.provider.script {
+        Some(_) => 0,
+        None => uuid::Uuid::now_v7().as_u64_pair().1,
     }
 }
 

@@ -352,6 +352,12 @@ impl Desk {
                 bus.emit_for(call_id, response_id, msg).await;
             }
             SessionRequest::Sync(done) => bus.sync(done),
+            SessionRequest::Mask { output, masked } => {
+                let _ = masked.send(bus.masking().output(output));
+            }
+            SessionRequest::Reveal { call, place, revealed } => {
+                let _ = revealed.send(bus.masking().reveal(call, place));
+            }
             SessionRequest::Ask { call_id, ask: question, answer } => {
                 self.asked += 1;
                 let ask = AskId(self.asked);

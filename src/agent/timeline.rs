@@ -134,7 +134,7 @@ impl Timeline {
     fn take(&mut self, event: &Event) {
         self.last_turn = self.last_turn.max(event.turn);
         match (&event.msg, &event.call_id) {
-            (EventMsg::ToolCallBegin { call, effect }, _) => {
+            (EventMsg::ToolCallBegin { call, effect, .. }, _) => {
                 self.begun.insert(call.call_id.clone(), describe(call, effect));
             }
             (EventMsg::SnapshotTaken { snapshot, since: None }, Some(call)) => {
@@ -286,7 +286,7 @@ mod tests {
         };
         let payload = ToolPayload::Function { arguments: String::new() };
         let tool = ToolCall { call_id: call.into(), name: "exec_command".into(), payload };
-        [event(turn, Some(call), EventMsg::ToolCallBegin { call: tool, effect })]
+        [event(turn, Some(call), EventMsg::ToolCallBegin { call: tool, effect, decision: None })]
     }
 
     fn taken(turn: u32, call: &str, snapshot: &str, since: Option<&str>) -> Event {

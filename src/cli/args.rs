@@ -46,6 +46,14 @@ const UNDO_AFTER_HELP: &str = "\
 All turns from TURN on are taken back. Files you changed since are never overwritten without
 --force, and your other changes stay. Git is neither asked nor touched. `gimlet redo` takes an
 undo back, and the session's next turn tells the model what was undone.";
+/// What a chain of hashes finds and what not, for the help of `audit`.
+const AUDIT_AFTER_HELP: &str = "\
+SESSION is an id, its beginning, a path, or `last` (the default).
+
+Each line of a session's log holds the hash of the line before it, so a changed, missing, moved
+or added line is found. Two things are not: that the end was cut off, and a change of the very
+last line. Keep the last hash that is printed; `audit verify --last-hash HASH` finds these too.
+Exit codes: 0 whole, 1 damaged or not readable, 2 no such session.";
 
 /// A small, sharp coding agent for the terminal.
 #[derive(Debug, Parser)]
@@ -85,6 +93,9 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// Show which settings hold, and why.
     Config(ConfigArgs),
+    /// Show who ran what in a session, and whether its log is whole.
+    #[command(after_help = AUDIT_AFTER_HELP)]
+    Audit(AuditArgs),
 }
 
 /// Settings that most subcommands take.
@@ -331,6 +342,42 @@ pub(crate) enum ConfigCommand {
     },
     /// List the files that are looked at.
     Path,
+}
+
+/// `audit`.
+#[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+pub(crate) struct AuditArgs {
+    /// The session: an id, its beginning, a path, or `last`.
+    #[arg(value_name = "SESSION")]
+    pub session: Option<String>,
+    /// Print one JSON object per record.
+    #[arg(long)]
+    pub json: bool,
+    /// Checks instead of showing.
+    #[command(subcommand)]
+    pub command: Option<AuditCommand>,
+}
+
+/// Below `audit`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Walk the chain of hashes, and name every line that breaks it.
+    Verify(AuditVerifyArgs),
+}
+
+/// `audit verify`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AuditVerifyArgs {
+    /// The session: an id, its beginning, a path, or `last`.
+    #[arg(value_name = "SESSION")]
+    pub session: Option<String>,
+    /// Check all sessions.
+    #[arg(long, conflicts_with_all = ["session", "last_hash"])]
+    pub all: bool,
+    /// What the last line's hash must be.
+    #[arg(long, value_name = "HASH")]
+    pub last_hash: Option<String>,
 }
 
 /// `--sandbox`.

@@ -9,13 +9,16 @@ use std::sync::Arc;
 
 use crate::agent::Engine;
 use crate::agent::History;
+use crate::agent::KnownSecret;
 use crate::agent::SessionSpec;
 use crate::config::Config;
+use crate::config::ProviderKey;
 use crate::model::catalog;
 use crate::model::factory;
 use crate::sandbox;
 use crate::sandbox::LocalRunner;
 use crate::store::own_commands::link_commands;
+use crate::text::secrets::is_secret_name;
 use crate::tools;
 
 /// Shells that read command lines, the first that is there.
@@ -41,7 +44,37 @@ pub(crate) fn build_spec(config: Arc<Config>, history: History) -> SessionSpec {
         // A state directory that cannot be written keeps nobody from working.
         Err(error) => tracing::debug!("commands get no apply_patch: {error}"),
     }
-    SessionSpec { config, history, interactive: false, env, shell: find_shell().to_owned() }
+    let secrets = collect_secrets(&config);
+    SessionSpec {
+        config,
+        history,
+        interactive: false,
+        env,
+        secrets,
+        shell: find_shell().to_owned(),
+    }
+}
+
+/// Returns the secrets that this process knows: of its variables, its provider, its servers.
+fn collect_secrets(config: &Config) -> Vec<KnownSecret> {
+    let known =
+        |name: &str, value: &str| KnownSecret { name: name.to_owned(), value: value.to_owned() };
+    let ours = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| is_secret_name(name) || config.key_variables.contains(name))
+        .map(|(name, value)| known(&name, &value));
+    let key = match &config.provider.key {
+        ProviderKey::Found { key, .. } => Some(known("model-key", key)),
+        ProviderKey::NotNeeded | ProviderKey::Missing { .. } => None,
+    };
+    let named = config
+        .provider
+        .headers
+        .iter()
+        .chain(config.mcp_servers.values().flat_map(|server| &server.env))
+        .filter(|(name, _)| is_secret_name(name) || name.eq_ignore_ascii_case("authorization"))
+        .map(|(name, value)| known(name, value));
+    key.into_iter().chain(named).chain(ours).collect()
 }
 
 /// Returns the program that is started as the sandbox's helper: this very one.

@@ -7,9 +7,11 @@ mod args;
 mod commands;
 mod engine;
 mod exit_code;
+mod log;
 mod out;
 mod settings;
 
+use std::borrow::Cow;
 use std::process::ExitCode as ProcessExitCode;
 
 use clap::Parser;
@@ -24,6 +26,7 @@ use crate::frontend::exec::InputError;
 use crate::frontend::exec::SchemaError;
 use crate::sandbox;
 use crate::store::session_file::SessionFileError;
+use crate::text::ansi::visible;
 
 /// Runs the program.
 pub fn main() -> ProcessExitCode {
@@ -38,7 +41,7 @@ pub fn main() -> ProcessExitCode {
         Ok(cli) => cli,
         Err(error) => return report_usage(&error),
     };
-    start_tracing();
+    log::start();
     run(cli).unwrap_or_else(|error| report(&error)).into()
 }
 
@@ -54,6 +57,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Undo(args)) => commands::undo::run(&args, &settings),
         Some(Command::Redo(args)) => commands::undo::run_redo(&args, &settings),
         Some(Command::Changes(args)) => commands::changes::run(&args, &settings),
+        Some(Command::Audit(args)) => commands::audit::run(&args),
         Some(Command::Config(args)) => commands::config::run(&args, &settings),
         None => {
             let hint = "gimlet exec \"what to do\" works now; gimlet demo shows it without a key";
@@ -65,9 +69,15 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 /// Prints what clap says: help and version to stdout, mistakes to stderr.
 fn report_usage(error: &clap::Error) -> ProcessExitCode {
-    // Printing fails when nobody reads any more, and then there is nobody to tell.
-    let _ = error.print();
     let is_mistake = error.use_stderr();
+    let plain = error.render().to_string();
+    // Printing fails when nobody reads any more, and then there is nobody to tell.
+    let _ = match visible(&plain) {
+        // Its colours are clap's own.
+        Cow::Borrowed(_) => error.print(),
+        Cow::Owned(shown) if is_mistake => out::write_err(shown.trim_end()),
+        Cow::Owned(shown) => out::write_out(shown.trim_end()),
+    };
     let code = if is_mistake { ExitCode::Usage } else { ExitCode::Done };
     code.into()
 }
@@ -97,14 +107,4 @@ fn code_of_start(error: &StartError) -> ExitCode {
         StartError::File(SessionFileError::NotFound(_)) => ExitCode::Usage,
         StartError::File(_) => ExitCode::Failed,
     }
-}
-
-/// Logs to stderr what `GIMLET_LOG` asks for, e.g. `GIMLET_LOG=gimlet=debug`; else nothing.
-fn start_tracing() {
-    let Ok(filter) = std::env::var("GIMLET_LOG") else { return };
-    // A second subscriber, or a filter that does not parse, leaves things as they are.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
-        .with_writer(std::io::stderr)
-        .try_init();
 }

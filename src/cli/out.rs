@@ -5,7 +5,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use crate::text::ansi::visible_line;
+use crate::text::ansi::{visible, visible_line};
 
 /// Writes a line to stdout.
 pub(crate) fn write_out(line: &str) -> io::Result<()> {
@@ -29,8 +29,9 @@ fn render_error(message: &str, hint: Option<&str>) -> String {
 }
 
 fn write_line(out: &mut impl Write, line: &str) -> io::Result<()> {
-    // One write, so that lines of other processes do not get in between.
-    match out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()) {
+    // Whatever a line quotes, no terminal acts on it. One write, so that lines of other
+    // processes do not get in between.
+    match out.write_all(format!("{}\n", visible(line)).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
@@ -56,6 +57,13 @@ mod tests {
     fn a_closed_pipe_is_quiet_and_a_full_disk_is_not() {
         assert!(write_line(&mut Failing(ErrorKind::BrokenPipe), "x").is_ok());
         assert!(write_line(&mut Failing(ErrorKind::StorageFull), "x").is_err());
+    }
+
+    #[test]
+    fn no_line_holds_what_a_terminal_acts_on() {
+        let mut out = Vec::new();
+        write_line(&mut out, "a\u{1b}[2J\tb\nc\u{202e}").unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "a␛[2J\tb\nc⟨U+202E⟩\n");
     }
 
     #[test]

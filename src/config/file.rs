@@ -69,6 +69,8 @@ pub struct ConfigToml {
     pub web_search: Option<String>,
     /// What is recorded of the workspace, for undo.
     pub snapshots: SnapshotsToml,
+    /// Whether secrets in the output of tools are masked.
+    pub mask_secrets: Option<bool>,
     /// What the user trusts, by directory.
     pub projects: BTreeMap<String, ProjectToml>,
 }

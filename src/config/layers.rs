@@ -254,6 +254,7 @@ pub const LOADING_VARIABLES: [&str; 10] = [
 /// sandbox reaches.
 const NEVER_FROM_PROJECT: &[&str] = &[
     "chatgpt_base_url",
+    "mask_secrets",
     "model_instructions_file",
     "model_provider",
     "model_providers",

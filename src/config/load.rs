@@ -14,7 +14,9 @@ use crate::config::layers::{
     restrict_project,
 };
 use crate::config::resolve::{Facts, Resolved, SessionFlags, build_defaults, resolve};
-use crate::config::trust::{ProjectContent, Trust, load_project, load_text, load_trust_list};
+use crate::config::trust::{
+    ProjectContent, Trust, find_unread, load_project, load_text, load_trust_list,
+};
 use crate::config::{ConfigError, ConfigNote, Directories};
 
 /// All that `load` starts from.
@@ -262,6 +264,13 @@ fn load_project_layer(
     if project.root.join(".gimlet") == project.directories.config {
         return Ok((false, None));
     }
+    let unread = find_unread(project.root);
+    if !unread.is_empty() {
+        notes.push(ConfigNote {
+            message: format!("not used, because Gimlet does not read it: {}", unread.join(", ")),
+            hint: Some("a project's configuration is .gimlet/config.toml".to_owned()),
+        });
+    }
     let content = match load_project(project.root) {
         Ok(content) => content,
         Err(error) => {
@@ -311,16 +320,23 @@ fn judge_project(
         None => {}
     }
     let judgement = listed.judge(content);
+    let names: Vec<&str> = content.files.iter().map(|(name, _)| *name).collect();
+    let names = names.join(", ");
     let message = match judgement {
         Trust::Trusted => return true,
-        Trust::Changed => {
-            "the project's own configuration changed since you trusted it, so it is not used"
+        Trust::Changed if names.is_empty() => {
+            "the project's own configuration is gone since you trusted it".to_owned()
         }
-        Trust::Unknown if content.files.is_empty() => return false,
-        Trust::Unknown => "the project's own configuration is not used: you have not trusted it",
+        Trust::Changed => format!(
+            "the project's own configuration changed since you trusted it, so it is not used: {names}"
+        ),
+        Trust::Unknown if names.is_empty() => return false,
+        Trust::Unknown => {
+            format!("the project's own configuration is not used, you have not trusted it: {names}")
+        }
     };
     notes.push(ConfigNote {
-        message: message.to_owned(),
+        message,
         hint: Some("`gimlet trust` shows what it holds and trusts it".to_owned()),
     });
     false

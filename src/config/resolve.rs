@@ -78,6 +78,7 @@ sandbox_mode = "workspace-write"
 sandbox_fallback = "reduced"
 max_steps = 200
 tool_output_token_limit = 10000
+mask_secrets = true
 project_doc_max_bytes = 32768
 project_doc_fallback_filenames = []
 project_root_markers = [".git"]
@@ -218,6 +219,7 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
         disabled_tools,
         max_steps,
         tool_output_tokens_max: merged.tool_output_token_limit.unwrap_or(10_000),
+        mask_secrets: merged.mask_secrets.unwrap_or(true),
         ephemeral: facts.session.ephemeral,
         trusted: facts.trusted,
         notes,

@@ -55,6 +55,8 @@ pub struct Config {
     pub max_steps: u32,
     /// Tokens of a tool's output that reach the model.
     pub tool_output_tokens_max: u64,
+    /// Whether secrets in the output of tools are masked.
+    pub mask_secrets: bool,
     /// Whether the session file is written.
     pub ephemeral: bool,
     /// Whether the user trusts this project's own configuration.

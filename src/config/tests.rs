@@ -264,6 +264,33 @@ fn trust_ends_when_the_content_changes() {
 }
 
 #[test]
+fn trust_ends_when_a_script_changes_that_the_content_names() {
+    let world = World::empty();
+    let judge = || {
+        let content = load_project(&world.top().join("project")).unwrap();
+        load_trust_list(&world.inputs.directories.state).unwrap().judge(&content)
+    };
+    world.write(
+        "project/.gimlet/config.toml",
+        "[mcp_servers.x]\ncommand = './run.sh'\nargs = ['serve.js', '/etc/hosts', '../extra/x']\ncwd = 'sub'",
+    );
+    for path in ["project/run.sh", "project/sub/serve.js", "extra/x"] {
+        world.write(path, "one");
+    }
+    world.trust();
+    assert_eq!(judge(), Trust::Trusted);
+    for (path, trust) in [
+        ("extra/x", Trust::Trusted),
+        ("project/run.sh", Trust::Changed),
+        ("project/sub/serve.js", Trust::Changed),
+    ] {
+        world.write(path, "two");
+        assert_eq!(judge(), trust, "{path}");
+        world.trust();
+    }
+}
+
+#[test]
 fn a_file_moved_into_trusted_text_does_not_keep_the_hash() {
     let world = World::empty();
     world.trust();

@@ -4,6 +4,7 @@
 //! it is gone. Reads `trust.json` and those files; it does not know what they mean. Called
 //! by `load.rs` and by `gimlet trust`, which writes the list.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,24 @@ use crate::text::hex::encode_hex;
 /// comes to act for a project must be named here first.
 pub const ACTING_FILES: &[&str] = &[".gimlet/config.toml"];
 
+/// What other agents, or other versions of this one, act on in a project. It does nothing here,
+/// and who relies on it is told so.
+pub const UNREAD_FILES: &[&str] = &[
+    ".agents",
+    ".claude/settings.json",
+    ".codex/config.toml",
+    ".codex/hooks.json",
+    ".codex/rules",
+    ".cursor/mcp.json",
+    ".gimlet/agents",
+    ".gimlet/commands",
+    ".gimlet/hooks",
+    ".gimlet/hooks.toml",
+    ".gimlet/rules.toml",
+    ".gimlet/skills",
+    ".mcp.json",
+];
+
 /// A configuration larger than this is no configuration.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -27,6 +46,9 @@ pub struct ProjectContent {
     pub root: PathBuf,
     /// Name below the root and content, in the order of `ACTING_FILES`.
     pub files: Vec<(&'static str, String)>,
+    /// Files of the project that the acting ones name, such as a server's script, and the
+    /// SHA-256 (hex) of each: what they run is part of what was trusted.
+    pub named: Vec<(String, String)>,
 }
 
 /// What the user decided about a project.
@@ -64,6 +86,9 @@ impl ProjectContent {
         for (name, text) in &self.files {
             hash.update(format!("{name}\0{}\0", text.len()));
             hash.update(text.as_bytes());
+        }
+        for (name, file_hash) in &self.named {
+            hash.update(format!("{name}\0{file_hash}\0"));
         }
         encode_hex(&hash.finalize())
     }
@@ -124,7 +149,94 @@ pub fn load_project(root: &Path) -> Result<ProjectContent, ConfigError> {
             files.push((*name, text));
         }
     }
-    Ok(ProjectContent { root: root.to_path_buf(), files })
+    let named = hash_named_files(root, files.iter().map(|(_, text)| text.as_str()))?;
+    Ok(ProjectContent { root: root.to_path_buf(), files, named })
+}
+
+/// Texts of acting files that are tried as names; more are no configuration.
+const TEXTS_MAX: usize = 1000;
+/// Directories among them in which the others are looked for.
+const BASES_MAX: usize = 16;
+/// Bytes of all named files: hashing them must not hold up the start.
+const NAMED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Hashes each file inside the project that a text of the acting files names.
+fn hash_named_files<'a>(
+    root: &Path,
+    files: impl Iterator<Item = &'a str>,
+) -> Result<Vec<(String, String)>, ConfigError> {
+    let mut texts = Vec::new();
+    for table in files.filter_map(|text| text.parse::<toml::Table>().ok()) {
+        collect_texts(&toml::Value::Table(table), &mut texts);
+    }
+    texts.truncate(TEXTS_MAX);
+    let inside = |base: &Path, text: &str| {
+        let real = std::fs::canonicalize(base.join(text)).ok()?;
+        real.starts_with(root).then_some(real)
+    };
+    // A server may start in a directory of its own.
+    let bases: Vec<PathBuf> = std::iter::once(root.to_path_buf())
+        .chain(texts.iter().filter_map(|text| inside(root, text)).filter(|path| path.is_dir()))
+        .take(BASES_MAX)
+        .collect();
+    let mut bytes_left = NAMED_BYTES_MAX;
+    let mut named = BTreeMap::new();
+    for text in texts.iter().filter(|text| !text.is_empty()) {
+        for path in bases.iter().filter_map(|base| inside(base, text)) {
+            if path.is_file() {
+                let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+                named.insert(name, hash_file(&path, &mut bytes_left)?);
+            }
+        }
+    }
+    Ok(named.into_iter().collect())
+}
+
+fn collect_texts(value: &toml::Value, texts: &mut Vec<String>) {
+    match value {
+        toml::Value::String(text) => texts.push(text.clone()),
+        toml::Value::Array(values) => {
+            values.iter().for_each(|value| collect_texts(value, texts));
+        }
+        toml::Value::Table(table) => {
+            table.iter().for_each(|(_, value)| collect_texts(value, texts));
+        }
+        toml::Value::Integer(_)
+        | toml::Value::Float(_)
+        | toml::Value::Boolean(_)
+        | toml::Value::Datetime(_) => {}
+    }
+}
+
+fn hash_file(path: &Path, bytes_left: &mut u64) -> Result<String, ConfigError> {
+    let failed = |error: std::io::Error| file_error("read", path, &error);
+    let mut file = std::fs::File::open(path).map_err(failed)?.take(*bytes_left + 1);
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    let mut bytes = 0;
+    loop {
+        let count = file.read(&mut buffer).map_err(failed)?;
+        if count == 0 {
+            break;
+        }
+        hash.update(buffer.get(..count).unwrap_or_default());
+        bytes += count as u64;
+    }
+    *bytes_left = bytes_left.checked_sub(bytes).ok_or_else(|| ConfigError::File {
+        action: "read",
+        path: path.to_path_buf(),
+        message: "the project's configuration names it, and what it names is over 64 MiB"
+            .to_owned(),
+    })?;
+    Ok(encode_hex(&hash.finalize()))
+}
+
+/// Returns what a project holds for other agents. Only names are looked at.
+pub fn find_unread(root: &Path) -> Vec<&'static str> {
+    let is_there = |name: &&str| {
+        !ACTING_FILES.contains(name) && std::fs::symlink_metadata(root.join(name)).is_ok()
+    };
+    UNREAD_FILES.iter().filter(|name| is_there(name)).copied().collect()
 }
 
 /// Reads a small text file; `None` when there is none.

@@ -111,7 +111,7 @@ fn render_approval(policy: Option<ApprovalPolicy>) -> &'static str {
 /// Returns the branch of the repository around `cwd`, without running git.
 fn read_branch(cwd: &Path) -> Option<String> {
     let dot_git = cwd.ancestors().map(|dir| dir.join(".git")).find(|path| path.exists())?;
-    let git_dir = if dot_git.is_dir() { dot_git } else { read_gitfile(&dot_git)? };
+    let git_dir = find_git_dir(&dot_git)?;
     let head = read_line(&git_dir.join("HEAD"))?;
     let name = match head.strip_prefix("ref: ") {
         Some(name) => name.strip_prefix("refs/heads/").unwrap_or(name),
@@ -124,7 +124,24 @@ fn read_branch(cwd: &Path) -> Option<String> {
     Some(name.chars().take(BRANCH_CHARS_MAX).collect())
 }
 
-/// Returns where a worktree's `.git` file points.
+/// Returns the directory that `.git` is or names. An unpacked archive may name any directory,
+/// so one elsewhere must be known to belong here: a worktree's names this very file, a
+/// submodule's lies among the modules of a repository around it.
+fn find_git_dir(dot_git: &Path) -> Option<PathBuf> {
+    let home = dot_git.parent()?.canonicalize().ok()?;
+    let dot_git = home.join(".git");
+    let named = if dot_git.is_dir() { dot_git.clone() } else { read_gitfile(&dot_git)? };
+    let real = named.canonicalize().ok()?;
+    let is_inside = real.starts_with(&home);
+    let names_it = || {
+        let back = read_line(&real.join("gitdir")).map(|line| real.join(line));
+        back.and_then(|back| back.canonicalize().ok()).is_some_and(|back| back == dot_git)
+    };
+    let is_module = || home.ancestors().any(|dir| real.starts_with(dir.join(".git/modules")));
+    (is_inside || names_it() || is_module()).then_some(real)
+}
+
+/// Returns where a `.git` file points.
 fn read_gitfile(path: &Path) -> Option<PathBuf> {
     let line = read_line(path)?;
     let target = line.strip_prefix("gitdir: ")?;

@@ -202,8 +202,27 @@ fn a_worktree_names_its_own_branch() {
     let tree = home.path().join("w");
     fs::create_dir_all(&tree).unwrap();
     fs::write(tree.join(".git"), format!("gitdir: {}/.git/worktrees/w\n", root.display())).unwrap();
-    let environment = read_environment(&tree, "sh", &sandbox(&tree), None);
-    assert_eq!(environment.branch.as_deref(), Some("side"));
+    let branch = || read_environment(&tree, "sh", &sandbox(&tree), None).branch;
+    assert_eq!(branch(), None, "the repository does not know this tree");
+    let back = format!("{}/.git\n", tree.display());
+    fs::write(root.join(".git/worktrees/w/gitdir"), back).unwrap();
+    assert_eq!(branch().as_deref(), Some("side"));
+}
+
+#[test]
+fn a_submodule_names_its_own_branch_and_a_foreign_directory_none() {
+    let (home, root) = repository();
+    for directory in [root.join(".git/modules/sub"), home.path().join("foreign")] {
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("HEAD"), "ref: refs/heads/side\n").unwrap();
+    }
+    fs::create_dir_all(root.join("sub")).unwrap();
+    let branch = |target: &str| {
+        fs::write(root.join("sub/.git"), format!("gitdir: {target}\n")).unwrap();
+        read_environment(&root.join("sub"), "sh", &sandbox(&root), None).branch
+    };
+    assert_eq!(branch("../.git/modules/sub").as_deref(), Some("side"));
+    assert_eq!(branch("../../foreign"), None);
 }
 
 #[test]

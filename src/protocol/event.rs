@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::{
-    Answer, ApprovalPolicy, Ask, AskId, CallId, Effect, FileChange, ModelName, ProcessId,
+    Answer, ApprovalPolicy, Ask, AskId, CallId, Decision, Effect, FileChange, ModelName, ProcessId,
     ResponseItem, RestoreDirection, RestoreWhat, SandboxLevel, SandboxPolicy, Seq, SessionId,
     SnapshotId, ToolCall, ToolName, ToolOutput, ToolSpec, TurnId, UserInput,
 };
@@ -131,6 +131,9 @@ pub enum EventMsg {
         call: ToolCall,
         /// What it would do.
         effect: Effect,
+        /// What policy said of it; `None` when it is simply allowed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decision: Option<Decision>,
     },
     /// Output of a running call, for display only.
     ToolCallDelta {

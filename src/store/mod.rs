@@ -6,6 +6,7 @@
 pub(crate) mod atomic;
 pub(crate) mod commit;
 pub(crate) mod own_commands;
+pub(crate) mod chain;
 pub(crate) mod secrets;
 pub(crate) mod session_file;
 pub(crate) mod snapshot;

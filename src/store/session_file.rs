@@ -239,6 +239,15 @@ pub(crate) fn find_newest<T>(
     None
 }
 
+/// Returns the files of all sessions, newest first.
+pub(crate) fn find_all(state: &Path) -> Vec<PathBuf> {
+    let below =
+        |paths: Vec<PathBuf>| paths.iter().flat_map(|path| sorted_descending(path)).collect();
+    let days: Vec<PathBuf> = below(below(sorted_descending(&state.join("sessions"))));
+    let files = days.iter().flat_map(|day| sorted_descending(day));
+    files.filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect()
+}
+
 fn sorted_descending(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();

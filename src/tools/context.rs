@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::protocol::{
     Answer, ApprovalPolicy, Ask, CallId, EventMsg, ModelName, Network, SandboxLevel, SandboxMode,
-    SandboxPolicy,
+    SandboxPolicy, ToolCall, ToolOutput,
 };
 use crate::sandbox::CommandRunner;
 use crate::tools::{FileAccess, SeenFiles};
@@ -98,6 +98,31 @@ pub enum SessionRequest {
         /// Where the answer goes.
         answer: oneshot::Sender<Answer>,
     },
+    /// An output's secrets are to be masked before anyone reads it.
+    Mask {
+        /// The output.
+        output: ToolOutput,
+        /// Where the masked one goes.
+        masked: oneshot::Sender<ToolOutput>,
+    },
+    /// The secrets of a call are to be put back.
+    Reveal {
+        /// The call, as the model wrote it.
+        call: ToolCall,
+        /// Which secrets can be put back where it goes.
+        place: SecretPlace,
+        /// Where the call goes that is to be run, or why there is none.
+        revealed: oneshot::Sender<Result<ToolCall, String>>,
+    },
+}
+
+/// Where secrets are put back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretPlace {
+    /// Into files, as they are.
+    Files,
+    /// Into a command line, where nothing in them may mean something to a shell.
+    CommandLine,
 }
 
 impl SessionLink {
@@ -126,6 +151,20 @@ impl SessionLink {
             return gone();
         }
         rx.await.unwrap_or_else(|_| gone())
+    }
+
+    /// Returns the output with its secrets masked. Without a session nothing of it is shown.
+    pub async fn mask(&self, output: ToolOutput) -> ToolOutput {
+        let (tx, rx) = oneshot::channel();
+        let _ = self.tx.send(SessionRequest::Mask { output, masked: tx }).await;
+        rx.await.unwrap_or_else(|_| ToolOutput::failure("the session has ended"))
+    }
+
+    /// Returns the call with the secrets in it that the model knows only by their tokens.
+    pub async fn reveal(&self, call: ToolCall, place: SecretPlace) -> Result<ToolCall, String> {
+        let (tx, rx) = oneshot::channel();
+        let _ = self.tx.send(SessionRequest::Reveal { call, place, revealed: tx }).await;
+        rx.await.unwrap_or_else(|_| Err("the session has ended".to_owned()))
     }
 }
 

@@ -83,9 +83,9 @@ pub struct Prepared {
     planned: Result<Planned, ToolError>,
 }
 
-struct Planned {
-    handler: Arc<dyn ToolHandler>,
-    effect: Effect,
+pub(in crate::tools) struct Planned {
+    pub(in crate::tools) handler: Arc<dyn ToolHandler>,
+    pub(in crate::tools) effect: Effect,
 }
 
 /// What came of a call.
@@ -144,10 +144,22 @@ impl Executor {
     }
 
     async fn run_planned(&self, call: &ToolCall, planned: &Planned) -> Ended {
-        let decision = self.judge(&planned.effect);
+        // What is judged and run holds the secrets; what is asked, shown and logged does not.
+        let real = match self.put_secrets_back(call, planned).await {
+            Ok(real) => real,
+            Err(error) => return Ended { result: Err(error), stop: None },
+        };
+        let (real_call, real_planned) =
+            real.as_ref().map_or((call, planned), |(call, planned)| (call, planned));
+        let decision = self.judge(&real_planned.effect);
         let confined = decision.action != DecisionAction::AllowUnsandboxed
             && decision.action != DecisionAction::AskUnsandboxed;
-        self.begin(call, &planned.effect).await;
+        self.begin(call, &planned.effect, &decision).await;
+        if let (Some((_, real)), false) = (&real, decision.action == DecisionAction::Deny)
+            && let Err(error) = self.keep_secrets_inside(&real.effect, &decision)
+        {
+            return Ended { result: Err(error), stop: None };
+        }
         if let Err(ended) = self.ask_if_needed(call, &planned.effect, &decision).await {
             return ended;
         }
@@ -157,7 +169,7 @@ impl Executor {
         if has_side_effects(&planned.effect) {
             self.recover_edits(call).await;
         }
-        let mut cx = self.context(call, &planned.effect, confined);
+        let mut cx = self.context(call, &real_planned.effect, confined);
         if decision.action == DecisionAction::AllowReadOnly {
             cx.restrict_to_reading();
         }
@@ -169,8 +181,11 @@ impl Executor {
             self.record_after(recording, call, &planned.effect).await;
             return ended;
         }
-        let result = self.run_with_retry(call, planned, &cx).await;
-        let result = self.escalate_if_denied(call, planned, result, &mut recording).await;
+        let mut result = self.run_with_retry(real_call, real_planned, &cx).await;
+        // A command that holds secrets never leaves the sandbox.
+        if real.is_none() {
+            result = self.escalate_if_denied(call, planned, result, &mut recording).await;
+        }
         self.record_after(recording, call, &planned.effect).await;
         let stop = match &result {
             Err(ToolError::Stop(reason)) => Some(Stop::Asked(reason.clone())),
@@ -205,8 +220,11 @@ impl Executor {
     }
 
     /// Writes the call down before anything happens.
-    async fn begin(&self, call: &ToolCall, effect: &Effect) {
-        let msg = EventMsg::ToolCallBegin { call: call.clone(), effect: effect.clone() };
+    async fn begin(&self, call: &ToolCall, effect: &Effect, decision: &Decision) {
+        let is_plain = decision.action == DecisionAction::Allow && decision.rule.is_none();
+        let said = (!is_plain).then(|| decision.clone());
+        let msg =
+            EventMsg::ToolCallBegin { call: call.clone(), effect: effect.clone(), decision: said };
         self.link.event(Some(call.call_id.clone()), None, msg).await;
     }
 
@@ -398,6 +416,8 @@ impl Executor {
                 (output, Some(error.code().to_owned()))
             }
         };
+        // Masked as a whole, and only then cut: a cut could leave half a secret.
+        let output = self.link.mask(output).await;
         let output = bound_for_model(output, self.turn.output_bytes_max);
         let body = output.body();
         let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);

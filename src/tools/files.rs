@@ -16,6 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use tokio_util::sync::CancellationToken;
 
 use crate::protocol::{Effect, Pattern, SandboxPolicy};
+use crate::text::ansi::visible_line;
 use crate::tools::ToolError;
 
 /// Access to exactly the files one call named.
@@ -182,18 +183,21 @@ pub(crate) fn resolve_path(cwd: &Path, text: &str) -> Result<PathBuf, ToolError>
     Ok(path)
 }
 
-/// Returns a path as the model should read it: relative where it lies below `base`.
+/// Returns a path as the model should read it: relative where it lies below `base`, on one
+/// line, whatever the name holds.
 pub(crate) fn shown_path(path: &Path, base: &Path) -> String {
+    let shown = |path: &Path| visible_line(&path.to_string_lossy()).into_owned();
     match path.strip_prefix(base) {
         Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
-        Ok(rest) => rest.display().to_string(),
-        Err(_) => path.display().to_string(),
+        Ok(rest) => shown(rest),
+        Err(_) => shown(path),
     }
 }
 
 /// Says in one line why a path could not be read.
 pub(crate) fn io_failure(path: &Path, error: &io::Error) -> ToolError {
-    let shown = path.display();
+    let shown = path.to_string_lossy();
+    let shown = visible_line(&shown);
     ToolError::Failed(match error.kind() {
         io::ErrorKind::NotFound => format!("{shown} does not exist"),
         io::ErrorKind::PermissionDenied => format!("{shown} cannot be read: permission denied"),

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::protocol::{Effect, ToolCall, ToolOutput, ToolSafety, ToolSpec};
+use crate::text::ansi::visible_line;
 use crate::tools::files::{FileView, io_failure, resolve_path};
 use crate::tools::schema::{count_or_text, function_spec, parse_arguments};
 use crate::tools::walk::{WALK_ENTRIES_MAX, walk};
@@ -157,9 +158,7 @@ fn mark(kind: Option<FileType>) -> &'static str {
 
 /// One entry is one line, whatever its name holds.
 fn render_entry(path: &Path, mark: &str) -> String {
-    let name = path.to_string_lossy();
-    let name: String = name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    format!("{name}{mark}")
+    format!("{}{mark}", visible_line(&path.to_string_lossy()))
 }
 
 #[cfg(test)]

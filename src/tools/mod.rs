@@ -23,6 +23,7 @@ mod files;
 mod grep_files;
 mod list_dir;
 mod mcp;
+mod put_back;
 mod read_file;
 mod recording;
 mod registry;
@@ -45,7 +46,7 @@ use shell::{ShellForm, ShellTool};
 use update_plan::UpdatePlan;
 use view_image::ViewImage;
 
-pub use context::{SessionLink, SessionRequest, ToolContext, TurnContext};
+pub use context::{SecretPlace, SessionLink, SessionRequest, ToolContext, TurnContext};
 pub use error::ToolError;
 pub use executor::{Executed, Executor, Prepared, Stop};
 pub use files::FileAccess;

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::protocol::{Effect, ToolCall, ToolOutput, ToolSafety, ToolSpec};
+use crate::text;
 use crate::tools::files::{FileView, io_failure, resolve_path, shown_path};
 use crate::tools::schema::{count_or_text, function_spec, parse_arguments};
 use crate::tools::seen::{Seeing, SeenFiles};
@@ -110,7 +111,9 @@ pub(crate) fn clip_line(line: &[u8], whole_bytes: usize, bytes_max: usize) -> St
         end -= 1;
     }
     let kept = String::from_utf8_lossy(line.get(..end).unwrap_or_default());
-    format!("{kept}… [{} more bytes]", whole_bytes - end)
+    // The beginning of a secret would not be known for one.
+    let shown = text::secrets::line_before_cut(&kept);
+    format!("{shown}… [{} more bytes]", whole_bytes - end + kept.len() - shown.len())
 }
 
 fn parse(call: &ToolCall, cwd: &Path) -> Result<Range, ToolError> {

@@ -380,10 +380,14 @@ fn render_result(head: &str, result: &ExecResult) -> String {
     let (start, end) = result.output.split_at(at);
     let lossy = |bytes: &[u8]| text::ansi::strip(&String::from_utf8_lossy(bytes)).into_owned();
     let mut output = lossy(start);
+    let mut end = lossy(end);
     if result.omitted_bytes > 0 {
+        // Half a secret is not known for one, so the words that the cut went through go as well.
+        output.truncate(text::secrets::before_cut(&output).len());
+        end = text::secrets::after_cut(&end).to_owned();
         output.push_str(&format!("\n… {} bytes omitted …\n", result.omitted_bytes));
     }
-    output.push_str(&lossy(end));
+    output.push_str(&end);
     format!("{head}\nWall time: {seconds:.1} s\nOutput:\n{output}")
 }
 
@@ -518,15 +522,15 @@ mod tests {
     fn omitted_bytes_are_named_where_they_were() {
         let result = ExecResult {
             end: CommandEnd::TimedOut,
-            output: b"head\x1b[1mtail".to_vec(),
+            output: b"one half\x1b[1mhalf two".to_vec(),
             omitted_bytes: 7,
-            omitted_at: 4,
+            omitted_at: 8,
             duration: Duration::from_millis(1_250),
         };
         let text = render_result("Exit code: 0", &result);
         assert_eq!(
             text,
-            "Exit code: 0\nWall time: 1.2 s\nOutput:\nhead\n… 7 bytes omitted …\ntail"
+            "Exit code: 0\nWall time: 1.2 s\nOutput:\none \n… 7 bytes omitted …\n two"
         );
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! `tidy.rs` reads the sources and `planted.rs` shows that it can fail, `sessions.rs` plays
 //! whole sessions from fixtures, `resume.rs` kills them and goes on, `sandbox.rs` tries to break out of the sandbox, `cli.rs` is
-//! the contract with shells and scripts, `support/` is what they share. `tests/README.md`
+//! the contract with shells and scripts, `hostile.rs` opens hostile repositories, `hygiene.rs` plants escapes,
+//! `masking.rs` looks for secrets, `audit.rs` damages logs, `support/` is what they share. `tests/README.md`
 //! says how to add a case.
 
 #![allow(
@@ -16,8 +17,13 @@
 )]
 
 mod apply_patch;
+mod audit;
 mod cli;
 mod git_diffs;
+#[cfg(target_os = "linux")]
+mod hostile;
+mod hygiene;
+mod masking;
 mod planted;
 mod resume;
 #[cfg(target_os = "linux")]

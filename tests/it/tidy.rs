@@ -87,6 +87,7 @@ const FIXTURES: &[(&str, &str, &str)] = &[
     ("config", "src/config/tests.rs", ""),
     ("thread_events", "src/frontend/exec/tests.rs", "events.jsonl"),
     ("project_docs", "src/prompt/tests.rs", ""),
+    ("secrets", "src/text/secrets/tests.rs", ""),
     ("conversation", "src/conversation/tests.rs", ""),
     ("sse", "src/model/tests.rs", "stream.sse"),
     ("request", "src/model/tests.rs", "prompt.json"),

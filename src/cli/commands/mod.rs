@@ -6,6 +6,8 @@
 pub(crate) mod apply_patch;
 mod apply_patch_report;
 pub(crate) mod changes;
+pub(crate) mod audit;
+mod audit_report;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod exec;

@@ -108,6 +108,9 @@ fn render_content(content: &ProjectContent, root: &Path) -> Result<Vec<String>, 
         let _ = report_notes(&notes);
         let _ = report_notes(&restricted);
     }
+    for (name, hash) in &content.named {
+        lines.push(visible_line(&format!("It names {name}, SHA-256 {hash}")).into_owned());
+    }
     Ok(lines)
 }
 

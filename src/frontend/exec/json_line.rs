@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::text::ansi::is_invisible;
 
 /// Returns a value as one line, its newline included.
-pub(in crate::frontend::exec) fn encode_line(value: &impl Serialize) -> String {
+pub(crate) fn encode_line(value: &impl Serialize) -> String {
     // Our own types always serialise: all keys are text.
     let mut line = serde_json::to_string(value).unwrap_or_default();
     // Only strings of a JSON text hold such characters, so each can stand escaped in place.

@@ -24,7 +24,6 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use crate::agent::Handle;
-use crate::frontend::exec::json_line::encode_line;
 use crate::frontend::exec::outlet::Outlets;
 use crate::frontend::exec::run::Run;
 use crate::frontend::exec::signals::Signals;
@@ -32,6 +31,7 @@ use crate::frontend::exec::thread_events::ThreadEvents;
 use crate::protocol::{Event, Op, TurnOutcome, UserInput};
 
 pub(crate) use input::{InputError, check_message_file, load_images, read_prompt};
+pub(crate) use json_line::encode_line;
 pub(crate) use schema::{OutputSchema, SchemaError, load_schema};
 
 /// Events taken in one go: their output leaves in one write.

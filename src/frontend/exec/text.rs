@@ -112,9 +112,9 @@ impl HumanText {
 
     /// Returns the line that says why the run failed, and its hint.
     pub(crate) fn failure(&self, message: &str, hint: Option<&str>) -> String {
-        let mut text = format!("{} {}\n", self.paint(Tone::Bad, "error:"), visible(message));
+        let mut text = format!("{} {}\n", self.paint(Tone::Bad, "error:"), indented(message));
         if let Some(hint) = hint {
-            let _ = writeln!(text, "  {} {}", self.paint(Tone::Dim, "hint:"), visible(hint));
+            let _ = writeln!(text, "  {} {}", self.paint(Tone::Dim, "hint:"), indented(hint));
         }
         text
     }
@@ -173,7 +173,7 @@ impl HumanText {
                 let text = item.assistant_message().filter(|text| !text.is_empty());
                 return text.map(|text| self.hold(text)).unwrap_or_default();
             }
-            EventMsg::ToolCallBegin { effect, call } => return self.call(effect, call),
+            EventMsg::ToolCallBegin { effect, call, .. } => return self.call(effect, call),
             EventMsg::ToolCallEnd { tool, outcome, output, duration_ms, code } => {
                 let (outcome, duration_ms, code) = (*outcome, *duration_ms, code.as_deref());
                 let end = CallEnd { tool, outcome, output, code, duration_ms };
@@ -223,7 +223,7 @@ impl HumanText {
         };
         let cwd = self.cwd.to_string_lossy();
         let line =
-            format!("gimlet {} · {} · {mode} · {}", self.version, visible(model), one_line(&cwd));
+            format!("gimlet {} · {} · {mode} · {}", self.version, one_line(model), one_line(&cwd));
         format!("{}\n\n", self.paint(Tone::Dim, &line))
     }
 
@@ -271,7 +271,10 @@ impl HumanText {
             }
             Effect::Read { paths } => {
                 let paths: Vec<String> = paths.iter().map(|path| self.short(path)).collect();
-                self.paint(Tone::Dim, &format!("{tool} {}", one_line(&paths.join(" "))))
+                self.paint(
+                    Tone::Dim,
+                    &format!("{} {}", one_line(tool.as_str()), one_line(&paths.join(" "))),
+                )
             }
             Effect::Input { process } => format!("input to command {process}"),
             Effect::Fetch { url } => format!("fetch {}", one_line(url)),
@@ -388,9 +391,9 @@ impl HumanText {
 
     fn warning(&mut self, message: &str, hint: Option<&str>) -> String {
         let mut text = self.flush_held();
-        let _ = writeln!(text, "  {} {}", self.paint(Tone::Warn, "!"), visible(message));
+        let _ = writeln!(text, "  {} {}", self.paint(Tone::Warn, "!"), indented(message));
         if let Some(hint) = hint {
-            let _ = writeln!(text, "    {}", self.paint(Tone::Dim, &visible(hint)));
+            let _ = writeln!(text, "    {}", self.paint(Tone::Dim, &indented(hint)));
         }
         text
     }
@@ -484,6 +487,11 @@ fn first_line(script: &str) -> String {
         1 => format!("{first} … 1 line more"),
         more => format!("{first} … {more} lines more"),
     }
+}
+
+/// Returns a text whose further lines cannot pass for lines of ours.
+fn indented(text: &str) -> String {
+    visible(text.trim_end()).replace('\n', "\n      ")
 }
 
 /// Returns a text that takes one line at most.

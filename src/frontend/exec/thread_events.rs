@@ -44,7 +44,7 @@ impl ThreadEvents {
             EventMsg::TurnStarted { .. } => vec![json!({"type": "turn.started"})],
             EventMsg::TurnEnded { outcome, usage, .. } => self.end_turn(outcome, *usage),
             EventMsg::ItemCompleted { item } => self.whole_item(item),
-            EventMsg::ToolCallBegin { call, effect } => self.begin(&call.call_id, effect),
+            EventMsg::ToolCallBegin { call, effect, .. } => self.begin(&call.call_id, effect),
             EventMsg::ToolCallDelta { stream: OutputStream::Output, text } => {
                 self.update(call_id, text, &event.at)
             }
