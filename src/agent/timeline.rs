@@ -402,7 +402,10 @@ mod tests {
         log.push(end(1, "x", CallOutcome::Completed, 5));
         let (_, steps) = Timeline::read(&log).changes_of(None).unwrap();
         let calls: Vec<_> = steps.into_iter().filter_map(|step| step.call).collect();
-        assert_eq!((calls[0].title.as_str(), &calls[0].together_with[..]), ("run-y", &["run-x".to_owned()][..]));
+        assert_eq!(
+            (calls[0].title.as_str(), &calls[0].together_with[..]),
+            ("run-y", &["run-x".to_owned()][..])
+        );
         assert_eq!((calls[1].title.as_str(), calls[1].together_with.len()), ("run-x", 0));
     }
 }

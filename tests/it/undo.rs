@@ -197,7 +197,7 @@ impl Scene {
                 match entry.path() {
                     path if path.is_dir() => folders.push(path),
                     path if path.extension().is_some_and(|kind| kind == "jsonl") => {
-                        found.push(path)
+                        found.push(path);
                     }
                     _ => {}
                 }

@@ -162,9 +162,8 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
 
     /// Returns whether a directory above gives way to something that is none.
     fn gives_way_above(&self, path: &Path) -> bool {
-        let becomes_file = |change: &&&Change<'_>| {
-            matches!(change.new, New::File(..) | New::Symlink(_))
-        };
+        let becomes_file =
+            |change: &&&Change<'_>| matches!(change.new, New::File(..) | New::Symlink(_));
         path.ancestors().skip(1).any(|above| self.by_path.get(above).filter(becomes_file).is_some())
     }
 

@@ -68,13 +68,13 @@ impl SnapshotStore {
             let is = if order == Ordering::Less { None } else { new.next() };
             let Some(name) = was.or(is).map(|entry| &entry.name) else { return Ok(()) };
             let path = path.join(OsStr::from_bytes(name));
-            self.compare_nodes(path, was.map(|e| &e.node), is.map(|e| &e.node), changes)?;
+            self.compare_nodes(&path, was.map(|e| &e.node), is.map(|e| &e.node), changes)?;
         }
     }
 
     fn compare_nodes(
         &self,
-        path: PathBuf,
+        path: &Path,
         was: Option<&Node>,
         is: Option<&Node>,
         changes: &mut Vec<Change>,
@@ -87,11 +87,11 @@ impl SnapshotStore {
         let is_thing_same = matches!((was, is), (Some(was), Some(is)) if was.is_same_thing(is));
         if !is_thing_same {
             let (before, after) = (was.map(Node::without_memory), is.map(Node::without_memory));
-            changes.push(Change { path: path.clone(), before, after });
+            changes.push(Change { path: path.to_path_buf(), before, after });
         }
         let (old, new) = (self.directory_of(was)?, self.directory_of(is)?);
         if old.is_some() || new.is_some() {
-            self.compare_dirs(&path, (old.as_deref(), new.as_deref()), changes)?;
+            self.compare_dirs(path, (old.as_deref(), new.as_deref()), changes)?;
         }
         Ok(())
     }

@@ -119,7 +119,7 @@ impl SnapshotStore {
         for (path, wish) in &wishes {
             self.decide(&mut plan, path, wish, force);
         }
-        self.clear_directories(&mut plan, force);
+        clear_directories(&mut plan, force);
         Ok(plan)
     }
 
@@ -216,30 +216,30 @@ impl SnapshotStore {
             goal: wish.goal.clone(),
         });
     }
+}
 
-    /// Where a directory gives way to something else, what is in it must go as well: what the
-    /// steps made goes anyhow, anything else is a conflict.
-    fn clear_directories(&self, plan: &mut Plan, force: Force) {
-        let planned: std::collections::BTreeSet<PathBuf> =
-            plan.moves.iter().map(|step| step.path.clone()).collect();
-        let mut more = Vec::new();
-        for step in &plan.moves {
-            let becomes_dir = matches!(step.goal, None | Some(Node::Dir { .. }));
-            let Some(Entry { node: Node::Dir { dir: Some(dir), .. }, .. }) = &step.now else {
-                continue;
-            };
-            if !becomes_dir {
-                collect_below(&step.path, dir, &mut more);
-            }
+/// Where a directory gives way to something else, what is in it must go as well: what the
+/// steps made goes anyhow, anything else is a conflict.
+fn clear_directories(plan: &mut Plan, force: Force) {
+    let planned: std::collections::BTreeSet<PathBuf> =
+        plan.moves.iter().map(|step| step.path.clone()).collect();
+    let mut more = Vec::new();
+    for step in &plan.moves {
+        let becomes_dir = matches!(step.goal, None | Some(Node::Dir { .. }));
+        let Some(Entry { node: Node::Dir { dir: Some(dir), .. }, .. }) = &step.now else {
+            continue;
+        };
+        if !becomes_dir {
+            collect_below(&step.path, dir, &mut more);
         }
-        for (path, entry) in more {
-            if planned.contains(&path) {
-                continue;
-            }
-            match force {
-                Force::No => plan.conflicts.push(path),
-                Force::Yes => plan.moves.push(Move { path, now: Some(entry), goal: None }),
-            }
+    }
+    for (path, entry) in more {
+        if planned.contains(&path) {
+            continue;
+        }
+        match force {
+            Force::No => plan.conflicts.push(path),
+            Force::Yes => plan.moves.push(Move { path, now: Some(entry), goal: None }),
         }
     }
 }

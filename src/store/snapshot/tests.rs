@@ -272,7 +272,7 @@ fn git_and_what_is_no_file_are_noted_and_never_opened() {
 fn a_large_file_is_kept_in_parts() {
     let place = Place::new();
     let limits = SnapshotLimits { file_bytes_max: 1 << 30, ..LIMITS };
-    let bytes: Vec<u8> = (0..9_000_000_u32).map(|n| (n / 7) as u8).collect();
+    let bytes: Vec<u8> = (0..9_000_000_u32).map(|n| (n / 7).to_le_bytes()[0]).collect();
     place.write("large", &bytes);
     let mut store = place.open_with(limits);
     let from = store.take().unwrap().snapshot.unwrap();
@@ -291,7 +291,9 @@ fn pruning_keeps_the_newest_and_what_is_pinned() {
     let noise = |seed: u32| -> Vec<u8> {
         use sha2::Digest as _;
         (0..300_u32)
-            .flat_map(|n| sha2::Sha256::digest((u64::from(n) << 32 | u64::from(seed)).to_le_bytes()))
+            .flat_map(|n| {
+                sha2::Sha256::digest((u64::from(n) << 32 | u64::from(seed)).to_le_bytes())
+            })
             .collect()
     };
     let mut taken = Vec::new();

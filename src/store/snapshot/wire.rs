@@ -30,10 +30,10 @@ impl Writer {
     /// Writes a number, small ones in few bytes.
     pub(super) fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
-            self.bytes.push((value & 0x7f) as u8 | 0x80);
+            self.bytes.push(low_bits(value) | 0x80);
             value >>= 7;
         }
-        self.bytes.push(value as u8 & 0x7f);
+        self.bytes.push(low_bits(value));
     }
 
     /// Writes a number that may be negative.
@@ -51,6 +51,12 @@ impl Writer {
         self.number(bytes.len() as u64);
         self.raw(bytes);
     }
+}
+
+/// Returns the lowest seven bits.
+fn low_bits(value: u64) -> u8 {
+    let [byte, ..] = value.to_le_bytes();
+    byte & 0x7f
 }
 
 impl<'a> Reader<'a> {
