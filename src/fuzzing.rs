@@ -19,6 +19,7 @@ use crate::policy;
 use crate::protocol::{
     CommandLine, EVENT_VERSION, Event, EventMsg, SessionId, TurnId, WarningKind,
 };
+use crate::store;
 use crate::store::session_file::{SessionFile, path_of};
 use crate::text::diff::unified_bytes;
 
@@ -208,6 +209,20 @@ pub fn command(data: &[u8]) {
         assert_eq!(policy::is_known_read_only(&command), known);
         let _ = patch::detect(&command);
     }
+}
+
+/// Holds that the journal may hold a record of any bytes: nothing is renamed or removed that is
+/// not named as a temporary file of that record.
+pub fn journal(data: &[u8]) {
+    let place = tempfile::tempdir().unwrap();
+    let (root, journal) = (place.path().join("work"), place.path().join("journal"));
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::create_dir_all(&journal).unwrap();
+    std::fs::write(root.join("kept"), "kept").unwrap();
+    std::fs::write(journal.join("0"), data).unwrap();
+    let _ = store::commit::recover(&journal, &[root.clone()]);
+    assert_eq!(std::fs::read(root.join("kept")).unwrap(), b"kept");
+    assert!(store::commit::recover(&journal, &[root]).is_empty(), "done twice");
 }
 
 /// Holds that a session file of any bytes opens, and that what is appended to it is read back.

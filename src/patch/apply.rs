@@ -93,6 +93,9 @@ pub(super) fn apply_within<B: AsRef<[u8]> + Clone>(
             return Err(too_costly(file, 0));
         }
     }
+    for (path, lines) in std::mem::take(&mut state.opened) {
+        state.put(&path, Some(lines.into_bytes()));
+    }
     let State { mut writes, mut notes, .. } = state;
     // A file that came and went again was never there.
     writes.retain(|write| write.content.is_some() || write.old.is_some());
@@ -140,6 +143,8 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
                 FileAction::Update { move_to: Some(_), keeps_source: false, .. } => {
                     leaving.insert(path())
                 }
+                // A copy is made of what was there before.
+                FileAction::Update { keeps_source: true, .. } => continue,
                 FileAction::Update { .. } => false,
             };
             *sections.entry(path()).or_default() += 1;
@@ -226,7 +231,11 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
         // A diff tells how files are made of those that were there before all of it.
         let bytes = match self.original(path) {
             Some(bytes) => Cow::Borrowed(bytes),
-            None => Cow::Owned(self.take(file, path, "copy")?.into_owned()),
+            None => {
+                let bytes = self.take(file, path, "copy")?;
+                self.put(path, Some(bytes.to_vec()));
+                bytes
+            }
         };
         self.budget.spend(bytes.len() / 64);
         let mut lines = self.open(file, bytes)?;

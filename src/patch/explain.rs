@@ -43,7 +43,8 @@ pub(super) fn explain(
     miss: Miss,
 ) -> PatchError {
     let (path, patch_line) = (file.path.clone(), chunk.patch_line);
-    let old: Vec<&[u8]> = chunk.body.lines().filter(ChunkLine::is_old).map(|it| it.text).collect();
+    let old = chunk.body.lines().filter(ChunkLine::is_old).map(|line| line.text);
+    let old: Vec<&[u8]> = old.collect();
     match miss {
         Miss::Short(line_count) => {
             let named = chunk.named_line.unwrap_or(0);
@@ -57,7 +58,7 @@ pub(super) fn explain(
             let anchor = chunk.anchors.get(index).map_or(&b""[..], |anchor| anchor);
             let above = stands_at(lines, &[anchor]).filter(|at| *at < from);
             let nearest = match above {
-                Some(at) => format!("\nIt is at line {}, but chunks go in file order.", at + 1),
+                Some(at) => format!("\nIt is at line {}, above that; chunks go in file order.", at + 1),
                 None => render_nearest(lines, &[anchor]),
             };
             PatchError::NoAnchor {
@@ -78,7 +79,12 @@ pub(super) fn explain(
                 ),
                 None => below(from),
             };
+            let lost = chunk.body.lost_blanks;
             let nearest = match (above, made_already(lines, chunk)) {
+                _ if lost > 0 => format!(
+                    "\nThe text ends {} before the hunk's header says; is the diff cut off?",
+                    plural(lost, "line")
+                ),
                 (Some(_), _) => String::new(),
                 (None, Some(at)) => {
                     let shown = at + 1;

@@ -150,21 +150,23 @@ impl<'f, 'a> Finder<'f, 'a> {
     /// Returns the line after the last anchor, `None` without anchors; and how many other
     /// lines the anchors may have meant.
     fn find_anchors(&self, chunk: &Chunk) -> Result<(Option<usize>, usize), Miss> {
-        let mut position = None;
-        let mut choices = 0;
+        let (mut position, mut floor, mut choices) = (None, 0, 0);
         for (index, anchor) in chunk.anchors.iter().enumerate() {
             let from = position.unwrap_or(self.at.below);
             let near = self.at.changed_to.max(position.unwrap_or(0));
             let found = self.seek_anchor(anchor, from).or_else(|| self.seek_anchor(anchor, near));
-            position = match found {
-                Some(hit) => {
-                    choices += hit.others;
-                    Some(hit.start + 1)
-                }
-                // The anchor of an earlier chunk still holds: this change is further down in it.
-                None if !chunk.only_adds() && self.stands_above(anchor, from) => Some(from),
+            if let Some(hit) = found {
+                choices += hit.others;
+                floor = hit.start + 1;
+                position = Some(floor);
+                continue;
+            }
+            // The anchor of an earlier chunk still holds: this change is further down in it.
+            let above = self.seek_anchor(anchor, floor).map(|hit| hit.start);
+            match above.filter(|start| *start < from && !chunk.only_adds()) {
+                Some(start) => (floor, position) = (start + 1, Some(from)),
                 None => return Err(Miss::Anchor(index, from)),
-            };
+            }
         }
         Ok((position, choices))
     }
@@ -178,10 +180,6 @@ impl<'f, 'a> Finder<'f, 'a> {
             let other = self.lines.next_beginning(&words, head, start + 1);
             Some(Hit { start, level: Level::Folded, others: usize::from(other.is_some()) })
         })
-    }
-
-    fn stands_above(&self, anchor: &[u8], from: usize) -> bool {
-        self.seek_anchor(anchor, 0).is_some_and(|hit| hit.start < from)
     }
 
     /// Returns the first place at or after `from` where the text stands, whatever the level.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::patch::PatchError;
 use crate::patch::chunk::Body;
+use crate::text::ansi::visible_line;
 
 /// A longer path is none that a system could open, and would fill every message.
 const PATH_BYTES_MAX: usize = 4_095;
@@ -110,6 +111,7 @@ pub(super) fn quoted(line: &[u8]) -> String {
     let start = line.get(..SHOWN_CHARS_MAX * 4).unwrap_or(line);
     let text = String::from_utf8_lossy(start);
     let shown: String = text.trim_end().chars().take(SHOWN_CHARS_MAX).collect();
+    let shown = visible_line(&shown);
     if shown.is_empty() { "an empty line".to_owned() } else { format!("`{shown}`") }
 }
 

@@ -329,3 +329,33 @@ fn a_log_that_cannot_be_written_ends_the_run_before_anything_else_happens() {
         assert_eq!(check_chain(&log[..whole]).is_empty(), early);
     }
 }
+
+/// A process that was killed while it wrote files leaves a record; the next one that is about to
+/// write goes by it first, and says so.
+#[test]
+fn what_a_killed_edit_left_is_cleared_before_the_next_write() {
+    let house = House::new();
+    let root = fs::canonicalize(house.workspace()).unwrap();
+    let commit = "0123456789abcdef0123456789abcdef";
+    let left = root.join(format!(".gimlet-{commit}-0"));
+    fs::write(&left, "half").unwrap();
+    let plan = json!({
+        "version": 1, "commit": commit, "roots": [root], "dirs": [root],
+        "steps": [{"act": "put", "dir": 0, "name": "new.txt", "temp_dir": 0}],
+    });
+    let digest = Sha256::digest(format!("plan {plan}"));
+    let sum: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let journal = house.home().join("journal");
+    fs::create_dir_all(&journal).unwrap();
+    fs::write(journal.join(format!("{commit}-0")), format!("{sum} plan {plan}\n")).unwrap();
+    write_script(&house, &[shell("touch written", "c1"), end(), json!({"say": "Done."}), end()]);
+    let ended = run(house.command(exec(&house, &["do it"])), Stdin::Nothing);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(!left.exists());
+    assert_eq!(fs::read_dir(&journal).unwrap().count(), 0);
+    let session = read_session(&house);
+    let said = format!("took back an edit that was interrupted: {}/new.txt", root.display());
+    assert!(session.contains(&said), "{session}");
+    let first = |word: &str| session.find(word).unwrap();
+    assert!(first(&said) < first("tool_call_end"), "{session}");
+}

@@ -32,6 +32,7 @@ pub(super) struct Disk {
 /// Names and values of a file's extended attributes, access lists among them.
 pub(super) type Attributes = Vec<(OsString, Vec<u8>)>;
 
+#[cfg_attr(not(test), allow(clippy::unused_self))] // Where tests count, there is something.
 impl Disk {
     /// Makes one system call, again when a signal broke it.
     pub(super) fn call<T>(&self, run: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {

@@ -67,7 +67,7 @@ fn recover_record(disk: &Disk, path: &Path, roots: &[PathBuf]) -> io::Result<Opt
                 roots.iter().any(|root| root.starts_with(one) || one.starts_with(root))
             };
             if plan.roots().iter().any(is_ours) {
-                settle(disk, journal, plan, progress).map(Some)
+                settle(disk, journal, plan, &progress).map(Some)
             } else {
                 Ok(None)
             }
@@ -76,19 +76,19 @@ fn recover_record(disk: &Disk, path: &Path, roots: &[PathBuf]) -> io::Result<Opt
 }
 
 /// Brings the files of one record to where they all were, or all shall be.
-fn settle(disk: &Disk, journal: Journal, plan: Plan, progress: Progress) -> io::Result<String> {
+fn settle(disk: &Disk, journal: Journal, plan: Plan, progress: &Progress) -> io::Result<String> {
     let mut dirs = Dirs::new(disk, &plan.roots());
     for path in plan.dirs() {
         dirs.id(path);
     }
     let names = shown_names(&plan, &dirs);
-    let (stamps, begun) = match &progress {
+    let (stamps, begun) = match progress {
         Progress::Planned => (vec![None; plan.steps.len()], 0),
         Progress::Ready(stamps) | Progress::Done(stamps) => (stamps.clone(), plan.steps.len()),
     };
     let Plan { commit, steps, .. } = plan;
     let mut work = Work { dirs, commit, steps, stamps, journal: Some(journal), begun };
-    let is_done = match &progress {
+    let is_done = match progress {
         Progress::Planned => false,
         Progress::Ready(_) => is_done(&mut work)?,
         Progress::Done(_) => true,

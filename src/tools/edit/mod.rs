@@ -5,30 +5,24 @@
 //! tool on the blocking pool, and by the command of that name.
 
 mod boundary;
+mod read;
 mod report;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
 use crate::patch;
-use crate::patch::{FileAction, Patch, PatchError};
+use crate::patch::{Patch, PatchError};
 use crate::protocol::SandboxPolicy;
 use crate::store::commit;
 use crate::store::commit::{Change, CommitError, Content, Execute, Mode, New, Old, Site};
 use crate::tools::edit::boundary::Boundary;
-use crate::tools::files;
+use crate::tools::edit::read::{Link, Reader, fate_of};
 use crate::tools::seen::SeenFiles;
 
 pub(crate) use report::{list_changes, render_changes, render_report};
-
-/// A larger file is not patched: it would be held in memory two times and more.
-const FILE_BYTES_MAX: u64 = 256 << 20;
-
-/// All files of one patch together, for the same reason.
-const ALL_BYTES_MAX: u64 = 1 << 30;
 
 /// What files will hold; what they held is shared, not copied.
 pub(crate) type Applied = patch::Applied<Bytes>;
@@ -75,15 +69,6 @@ pub(crate) struct Planned {
     roots: Vec<PathBuf>,
 }
 
-/// A symbolic link that a patch deletes or moves away.
-#[derive(Debug)]
-struct Link {
-    /// As it is written in the link.
-    target: PathBuf,
-    /// Where it really leads, if anywhere.
-    real: Option<PathBuf>,
-}
-
 /// Why no file was changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EditError {
@@ -91,7 +76,7 @@ pub(crate) enum EditError {
     #[error("{error}{}", stale_lines(stale))]
     Patch {
         /// What does not fit.
-        error: PatchError,
+        error: Box<PatchError>,
         /// Files that changed on disk since the model read them.
         stale: Vec<PathBuf>,
     },
@@ -118,7 +103,7 @@ pub(crate) enum EditError {
 pub(crate) fn plan(mut patch: Patch, scope: &EditScope) -> Result<Planned, EditError> {
     let mut boundary = Boundary::new(scope);
     boundary.resolve_paths(&mut patch, &scope.base)?;
-    let mut reader = Reader { room: ALL_BYTES_MAX, links: BTreeMap::new() };
+    let mut reader = Reader::new();
     let mut files = BTreeMap::new();
     for path in patch.paths(&scope.base) {
         let bytes = reader.read(&path, &|| fate_of(&path, &patch, &scope.base))?;
@@ -133,7 +118,7 @@ pub(crate) fn plan(mut patch: Patch, scope: &EditScope) -> Result<Planned, EditE
             applied.writes.retain(changes_anything);
             Ok(Planned { applied, stale, links: reader.links, roots: boundary.into_roots() })
         }
-        Err(error) => Err(EditError::Patch { error, stale }),
+        Err(error) => Err(EditError::Patch { error: Box::new(error), stale }),
     }
 }
 
@@ -186,110 +171,6 @@ fn changes_anything(write: &FileWrite) -> bool {
     write.content.as_deref() != write.old.as_deref()
         || write.executable.is_some()
         || write.moved_from.is_some()
-}
-
-/// Whether all that a patch does to a path is to delete it: then it need not be a file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Deleted,
-    Read,
-}
-
-fn fate_of(path: &Path, patch: &Patch, base: &Path) -> Fate {
-    let mut named = patch.files.iter().filter(|file| patch::absolute(base, &file.path) == path);
-    let deletes = |file: &patch::FilePatch| matches!(file.action, FileAction::Delete);
-    if named.all(deletes) { Fate::Deleted } else { Fate::Read }
-}
-
-/// Reads the files of a patch within bounds.
-struct Reader {
-    /// Bytes that the files still to come may have together.
-    room: u64,
-    links: BTreeMap<PathBuf, Link>,
-}
-
-impl Reader {
-    /// Reads a file that a patch may change; `None` when nothing is there.
-    fn read(&mut self, path: &Path, fate: &dyn Fn() -> Fate) -> Result<Option<Bytes>, EditError> {
-        let failed = |error: io::Error| unfit(path, format!("cannot be read: {error}"));
-        let found = match std::fs::symlink_metadata(path) {
-            Ok(found) => found,
-            // What stands where a directory should may be about to go.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                check_directory(path)?;
-                return Ok(None);
-            }
-            Err(error) => return Err(failed(error)),
-        };
-        check_directory(path)?;
-        if !found.is_symlink() {
-            check_writable(path, &found)?;
-            return self.read_file(path, path, &found).map(Some);
-        }
-        // The boundary follows links, except those that go away themselves.
-        let target = std::fs::read_link(path).map_err(failed)?;
-        let real = std::fs::canonicalize(path).ok();
-        let bytes = match real.as_deref().map(|real| (real, std::fs::symlink_metadata(real))) {
-            Some((real, Ok(found))) if found.is_file() => self.read_file(path, real, &found)?,
-            Some(_) | None if fate() == Fate::Deleted => Bytes::new(),
-            Some(_) | None => {
-                return Err(unfit(path, "a link that leads to no regular file".to_owned()));
-            }
-        };
-        self.links.insert(path.to_owned(), Link { target, real });
-        Ok(Some(bytes))
-    }
-
-    fn read_file(
-        &mut self,
-        path: &Path,
-        real: &Path,
-        found: &std::fs::Metadata,
-    ) -> Result<Bytes, EditError> {
-        if let Some(kind) = files::describe_other(found.file_type()) {
-            return Err(unfit(path, format!("{kind}, not a regular file")));
-        }
-        let bytes_max = FILE_BYTES_MAX.min(self.room);
-        if found.len() > bytes_max {
-            return Err(unfit(path, format!("{} bytes are too many to patch", found.len())));
-        }
-        let bytes = files::read_real(real, bytes_max)
-            .map_err(|error| unfit(path, format!("cannot be read: {error}")))?;
-        self.room = self.room.saturating_sub(bytes.len() as u64);
-        Ok(bytes.into())
-    }
-}
-
-fn unfit(path: &Path, reason: String) -> EditError {
-    EditError::Unfit { path: path.to_owned(), reason }
-}
-
-/// Replacing a file asks only for the right to its directory; a patch asks for the file's, too.
-fn check_writable(path: &Path, found: &std::fs::Metadata) -> Result<(), EditError> {
-    use rustix::fs::{Access, AtFlags, CWD, accessat};
-    let allowed = accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
-    if allowed && !found.permissions().readonly() {
-        return Ok(());
-    }
-    let reason = match found.is_dir() {
-        true => "the directory is read-only",
-        false => "the file is read-only; make it writable first",
-    };
-    Err(EditError::Unfit { path: path.to_owned(), reason: reason.to_owned() })
-}
-
-/// Checks the directory that a file is in, or the nearest one above that is there.
-fn check_directory(path: &Path) -> Result<(), EditError> {
-    let there = path.ancestors().skip(1).find_map(|dir| Some((dir, std::fs::metadata(dir).ok()?)));
-    match there {
-        Some((dir, found)) if found.is_dir() => check_writable(dir, &found),
-        Some(_) | None => Ok(()),
-    }
 }
 
 impl Planned {
