@@ -279,7 +279,7 @@ impl From<PatchError> for Problem {
 impl From<EditError> for Problem {
     fn from(error: EditError) -> Self {
         match error {
-            EditError::Patch { error, stale: _ } => error.into(),
+            EditError::Patch { error, stale: _ } => (*error).into(),
             EditError::Refused { reason } => Self::new("refused", reason),
             EditError::Unfit { path, reason } => {
                 Self::of(&path, "unfit", format!("{}: {reason}", path.display()))
