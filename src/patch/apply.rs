@@ -292,6 +292,7 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
         lines: &mut Lines<'a>,
         chunks: &[Chunk],
     ) -> Result<(), PatchError> {
+        lines.expect_searches(chunks.len());
         let mut cursor = Cursor::default();
         let mut edits = Edits::default();
         for (index, chunk) in chunks.iter().enumerate() {

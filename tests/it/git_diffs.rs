@@ -197,7 +197,7 @@ fn a_mail_of_git_is_applied() {
     git(&other, &["add", "-A"]);
     git(&other, &["commit", "-qm", "before"]);
     write(&other, &[(b"f", CHANGED, false)]);
-    git(&other, &["commit", "-qam", "Say four\n\n--- as a word\n+++ and not\ndiff of digits"]);
+    git(&other, &["commit", "-qam", "Say four\n\n--- as a word\nand +++ too, a\ndiff of digits"]);
     let mail = git(&other, &["format-patch", "-1", "--stdout"]);
     write(&house.workspace(), &[(b"f", LINES, false)]);
     let ended = apply(&house, &mail);

@@ -14,12 +14,12 @@ use crate::cli::args::{ApplyPatchArgs, SettingsArgs};
 use crate::cli::commands::apply_patch_report::{Form, Problem, Report};
 use crate::cli::exit_code::ExitCode;
 use crate::cli::settings::load_directories;
-use crate::patch::{self, FileAction, FileWrite, PATCH_BYTES_MAX, Patch};
+use crate::patch::{self, FileAction, PATCH_BYTES_MAX, Patch};
 use crate::protocol::{GitAccess, Network, SandboxMode, SandboxPolicy};
 use crate::store::commit::recover;
 use crate::store::own_commands::is_own_name;
 use crate::tools::SeenFiles;
-use crate::tools::edit::{self, Asks, EditScope};
+use crate::tools::edit::{self, Asks, EditScope, FileWrite};
 
 /// Acts as `apply_patch PATCH` when the program was called by that name; else returns `None`.
 pub(crate) fn run_if_named(mut argv: impl Iterator<Item = OsString>) -> Option<ExitCode> {

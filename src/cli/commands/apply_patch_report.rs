@@ -4,6 +4,7 @@
 //! shown so that none can move a cursor or make a line of its own. Decides nothing and touches
 //! no file. Called by `apply_patch.rs`.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -71,6 +72,9 @@ struct Change {
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     move_to: Option<String>,
+    /// Whether it can be executed from now on, where that changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    executable: Option<bool>,
     diff: String,
 }
 
@@ -163,25 +167,34 @@ fn render_success(done: &Done) -> String {
         }
     }
     if done.dry_run {
+        let modes = modes_of(done);
         for change in &changes {
-            text.push_str(&visible(&render_diff(change, &done.base)));
+            text.push_str(&visible(&render_diff(change, &modes, &done.base)));
         }
     }
     text
 }
 
-/// Returns the diff of a change; a change of the name alone has none of its own.
-fn render_diff(change: &FileChange, base: &Path) -> String {
-    match &change.move_to {
-        Some(target) if change.diff.is_empty() => {
-            format!(
-                "rename from {}\nrename to {}\n",
-                shown(&change.path, base),
-                shown(target, base)
-            )
-        }
-        Some(_) | None => change.diff.clone(),
+/// Returns the diff of a change; name and mode are no part of it.
+fn render_diff(change: &FileChange, modes: &HashMap<&Path, bool>, base: &Path) -> String {
+    let target = change.move_to.as_ref().unwrap_or(&change.path);
+    let mut text = String::new();
+    if change.move_to.is_some() && change.diff.is_empty() {
+        let (from, to) = (shown(&change.path, base), shown(target, base));
+        text = format!("rename from {}\nrename to {}\n", visible_line(&from), visible_line(&to));
     }
+    if let Some(executable) = modes.get(target.as_path()) {
+        let path = shown(target, base);
+        let mode = if *executable { "executable" } else { "not executable" };
+        text.push_str(&format!("mode of {}: {mode}\n", visible_line(&path)));
+    }
+    text + &change.diff
+}
+
+/// Returns the files whose right to be executed the patch sets.
+fn modes_of(done: &Done) -> HashMap<&Path, bool> {
+    let writes = done.writes.iter();
+    writes.filter_map(|write| Some((write.path.as_path(), write.executable?))).collect()
 }
 
 fn render_problem(problem: &Problem) -> String {
@@ -195,18 +208,18 @@ fn render_problem(problem: &Problem) -> String {
 
 fn render_json(outcome: &Result<Done, Problem>) -> String {
     let object = match outcome {
-        Ok(done) => Object {
-            ok: true,
-            dry_run: Some(done.dry_run),
-            changes: Some(
-                render_changes(&done.writes, &done.base)
-                    .into_iter()
-                    .map(|change| Change::new(change, &done.base))
-                    .collect(),
-            ),
-            notes: Some(&done.notes),
-            error: None,
-        },
+        Ok(done) => {
+            let modes = modes_of(done);
+            let changes = render_changes(&done.writes, &done.base);
+            let changes = changes.into_iter().map(|it| Change::new(it, &modes, &done.base));
+            Object {
+                ok: true,
+                dry_run: Some(done.dry_run),
+                changes: Some(changes.collect()),
+                notes: Some(&done.notes),
+                error: None,
+            }
+        }
         Err(problem) => {
             Object { ok: false, dry_run: None, changes: None, notes: None, error: Some(problem) }
         }
@@ -216,10 +229,12 @@ fn render_json(outcome: &Result<Done, Problem>) -> String {
 }
 
 impl Change {
-    fn new(change: FileChange, base: &Path) -> Self {
+    fn new(change: FileChange, modes: &HashMap<&Path, bool>, base: &Path) -> Self {
+        let target = change.move_to.as_ref().unwrap_or(&change.path);
         Self {
             kind: change.kind,
             path: shown(&change.path, base),
+            executable: modes.get(target.as_path()).copied(),
             move_to: change.move_to.as_deref().map(|path| shown(path, base)),
             diff: change.diff,
         }
@@ -264,7 +279,7 @@ impl From<PatchError> for Problem {
 impl From<EditError> for Problem {
     fn from(error: EditError) -> Self {
         match error {
-            EditError::Patch { error, stale: _ } => error.into(),
+            EditError::Patch { error, stale: _ } => (*error).into(),
             EditError::Refused { reason } => Self::new("refused", reason),
             EditError::Unfit { path, reason } => {
                 Self::of(&path, "unfit", format!("{}: {reason}", path.display()))

@@ -6,7 +6,6 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use crate::protocol::{ChangeKind, FileChange};
-
 use crate::text::diff::unified;
 use crate::tools::edit::FileWrite;
 
