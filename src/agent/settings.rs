@@ -138,6 +138,7 @@ impl Settings {
             command_timeout: COMMAND_TIMEOUT,
             output_bytes_max: usize::try_from(output_bytes_max).unwrap_or(usize::MAX),
             interactive: around.interactive,
+            rules: Arc::clone(&self.config.rules),
         }
     }
 }

@@ -27,6 +27,18 @@ Exit codes:
   5    no credentials
   129, 130, 143   hung up, interrupted, terminated";
 
+/// The codes of `execpolicy check`, for its help.
+const EXECPOLICY_AFTER_HELP: &str = "\
+Allowed is what is known to only read, and what your rules.toml or that of a trusted project
+allows; what they deny is denied; all else is asked for. Approval policy and sandbox mode are left
+out of it.
+
+Exit codes:
+  0    allowed; with --stdin: every line was judged
+  2    wrong usage or rules
+  10   asked for
+  11   denied";
+
 /// A small, sharp coding agent for the terminal.
 #[derive(Debug, Parser)]
 #[command(name = "gimlet", version, about, subcommand_precedence_over_arg = true)]
@@ -55,6 +67,8 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// Show which settings hold, and why.
     Config(ConfigArgs),
+    /// Ask the policy about a command, without running it.
+    Execpolicy(ExecpolicyArgs),
 }
 
 /// Settings that most subcommands take.
@@ -238,6 +252,39 @@ pub(crate) enum ConfigCommand {
     },
     /// List the files that are looked at.
     Path,
+}
+
+/// `execpolicy`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ExecpolicyArgs {
+    /// What to ask.
+    #[command(subcommand)]
+    pub command: ExecpolicyCommand,
+}
+
+/// Below `execpolicy`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ExecpolicyCommand {
+    /// Say whether a command would be allowed, asked for or denied, and why.
+    #[command(after_help = EXECPOLICY_AFTER_HELP)]
+    Check(ExecpolicyCheckArgs),
+}
+
+/// `execpolicy check`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ExecpolicyCheckArgs {
+    /// Print one JSON object per command: command, decision, reason, rule.
+    #[arg(long)]
+    pub json: bool,
+    /// Read commands from stdin, one a line.
+    #[arg(long, conflicts_with = "words")]
+    pub stdin: bool,
+    /// Use the rules of this file, and not your own and the project's. Repeatable.
+    #[arg(long, value_name = "FILE")]
+    pub rules: Vec<PathBuf>,
+    /// A program and its arguments, or one text that a shell would read.
+    #[arg(last = true, value_name = "CMD", required_unless_present = "stdin")]
+    pub words: Vec<String>,
 }
 
 /// `--sandbox`.

@@ -48,6 +48,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Logout) => commands::login::run_logout(),
         Some(Command::Trust(args)) => commands::trust::run(&args, &settings),
         Some(Command::Config(args)) => commands::config::run(&args, &settings),
+        Some(Command::Execpolicy(args)) => commands::execpolicy::run(&args, &settings),
         None => {
             let hint = "gimlet exec \"what to do\" works now; gimlet demo shows it without a key";
             out::report_error("the terminal interface is not part of this version", Some(hint));

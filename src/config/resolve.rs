@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use toml::Table;
 
@@ -18,6 +19,7 @@ use crate::config::{
     Config, ConfigError, ConfigNote, Directories, Inherit, McpServer, ProjectDocs, SandboxSettings,
     ShellEnvironment,
 };
+use crate::policy::Rules;
 use crate::protocol::{ApprovalPolicy, ModelName, Network, Pattern, SandboxLevel};
 
 /// All that decides a configuration beside its layers.
@@ -35,6 +37,8 @@ pub struct Facts {
     pub linked_profiles: Vec<PathBuf>,
     /// Whether the project's own configuration acts.
     pub trusted: bool,
+    /// What is allowed, asked or denied by rule.
+    pub rules: Rules,
     /// What flags say that is no setting.
     pub session: SessionFlags,
     /// What was odd so far.
@@ -181,6 +185,8 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
     let mut sandbox = build_sandbox(&merged, &facts.directories, &facts.session.add_dirs);
     let linked = facts.linked_profiles.iter().map(|path| path.to_string_lossy().into_owned());
     sandbox.deny_read.extend(linked.map(Pattern));
+    // What a rule hides is hidden by the sandbox as well, and behind links.
+    sandbox.deny_read.extend(facts.rules.hidden_patterns().into_iter().map(Pattern));
     let mcp_servers = build_mcp_servers(&merged.mcp_servers, &mut notes);
     let disabled_tools = build_disabled_tools(&merged);
     let key_variables = find_key_variables(&merged);
@@ -211,6 +217,7 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
         tool_output_tokens_max: merged.tool_output_token_limit.unwrap_or(10_000),
         ephemeral: facts.session.ephemeral,
         trusted: facts.trusted,
+        rules: Arc::new(facts.rules),
         notes,
     })
 }

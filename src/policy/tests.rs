@@ -3,10 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use proptest::prelude::*;
 use serde_json::json;
 
-use crate::policy::{Circumstances, decide, is_known_read_only};
+use crate::policy::{Circumstances, Rules, decide};
 use crate::protocol::{
     ApprovalPolicy, ChangeKind, CommandLine, DecisionAction, Effect, FileChange, GitAccess,
     Justification, Network, Pattern, ProcessId, RemoteHints, SandboxLevel, SandboxMode,
@@ -111,7 +110,7 @@ fn parse_effect(text: &str) -> Effect {
 
 #[test]
 fn every_line_of_the_table_is_decided_as_it_says() {
-    let mut wrong = Vec::new();
+    let (mut wrong, rules) = (Vec::new(), Rules::default());
     for line in read_lines("decisions") {
         let (case, expected) = line.rsplit_once("=>").unwrap();
         let mut words = case.splitn(5, ' ');
@@ -125,8 +124,8 @@ fn every_line_of_the_table_is_decided_as_it_says() {
         let effect = parse_effect(words.next().unwrap().trim());
         let home = Path::new("/home/u");
         let around =
-            Circumstances { approval, sandbox: &sandbox, level, fallback, interactive, home };
-        let decision = decide(&effect, &around);
+            Circumstances { approval, sandbox: &sandbox, level, fallback, interactive, home, rules: &rules };
+        let decision = decide(&effect, "a_tool", &around);
         assert!(!decision.reason.is_empty() && !decision.reason.ends_with('.'), "{line}");
         let actual = match decision.action {
             DecisionAction::Allow => "allow",
@@ -141,70 +140,4 @@ fn every_line_of_the_table_is_decided_as_it_says() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
-}
-
-fn assert_known(name: &str, expected: bool) {
-    let lines = read_lines(name);
-    let wrong: Vec<_> =
-        lines.iter().filter(|line| is_known_read_only(&parse_shell(line)) != expected).collect();
-    assert!(wrong.is_empty(), "{name}: {wrong:#?}");
-}
-
-#[test]
-fn reading_commands_are_known() {
-    assert_known("known_commands", true);
-}
-
-#[test]
-fn all_other_commands_are_unknown() {
-    assert_known("unknown_commands", false);
-}
-
-#[test]
-fn a_vector_is_judged_without_a_shell() {
-    let known = |argv: &[&str]| {
-        is_known_read_only(&CommandLine::Argv { argv: argv.iter().map(|&w| w.into()).collect() })
-    };
-    assert!(known(&["ls", "-la", "a;b", "$(x)"]));
-    assert!(!known(&["./ls"]));
-    assert!(!known(&["/bin/ls"]));
-    assert!(!known(&["ls", "a\u{1b}[2J"]));
-    assert!(!known(&[]));
-    assert!(!known(&["cat", &"x".repeat(5000)]));
-}
-
-#[test]
-fn a_shell_of_another_place_is_unknown() {
-    let shell = |program: &str| CommandLine::Shell {
-        program: program.to_owned(),
-        login: true,
-        script: "ls".to_owned(),
-    };
-    assert!(is_known_read_only(&shell("/usr/bin/zsh")));
-    assert!(!is_known_read_only(&shell("/tmp/bash")));
-    assert!(!is_known_read_only(&shell("./bash")));
-    assert!(!is_known_read_only(&shell("/bin/../tmp/bash")));
-}
-
-proptest! {
-    #[test]
-    fn no_text_panics(script in "\\PC*|[ -~\\n]{0,60}|([a-z]{1,5}|[|;&<>'\"$\\\\(){}*-]){0,30}") {
-        is_known_read_only(&parse_shell(&script));
-    }
-
-    #[test]
-    fn what_a_shell_would_expand_is_unknown(
-        before in "(ls|cat|echo|git status|find \\.) [a-z. ]{0,10}",
-        trick in "`|\\$|>|<|\\(|\\)|\\{|\\\\|~|#|\u{1b}|\r|\0|é|\u{202e}|& |>>|<<",
-        after in "[a-z ]{1,8}",
-    ) {
-        let script = format!("{before}{trick}{after}");
-        prop_assert!(!is_known_read_only(&parse_shell(&script)), "{}", script);
-    }
-
-    #[test]
-    fn double_quotes_do_not_hide_an_expansion(trick in "`|\\$|\\\\|!", text in "[a-z ]{0,8}") {
-        let script = format!("echo \"{text}{trick}{text}\"");
-        prop_assert!(!is_known_read_only(&parse_shell(&script)), "{}", script);
-    }
 }

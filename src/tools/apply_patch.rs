@@ -18,6 +18,7 @@ use crate::patch;
 use crate::patch::{Applied, FileAction, FileWrite, Patch, PatchError};
 use crate::policy;
 use crate::policy::Obstacle;
+use crate::policy::Rules;
 use crate::protocol::{
     Capability, ChangeKind, ChangeSource, Effect, EventMsg, FileChange, Grammar, Pattern,
     SandboxPolicy, SideEffects, ToolCall, ToolName, ToolOutput, ToolPayload, ToolSafety, ToolSpec,
@@ -222,6 +223,7 @@ struct Boundary {
     /// The turn's policy, its own paths followed through links.
     policy: SandboxPolicy,
     home: PathBuf,
+    rules: Arc<Rules>,
 }
 
 impl Boundary {
@@ -245,7 +247,7 @@ impl Boundary {
         let tmp = policy.tmp.then(|| PathBuf::from("/tmp"));
         policy.roots = policy.roots.iter().chain(&tmp).map(|root| follow(root)).collect();
         policy.deny_write = policy.deny_write.iter().map(|directory| follow(directory)).collect();
-        Self { policy, home: turn.home.clone() }
+        Self { policy, home: turn.home.clone(), rules: Arc::clone(&turn.rules) }
     }
 
     /// Checks every path, and puts the real one where a link leads elsewhere, so that two
@@ -297,7 +299,9 @@ impl Boundary {
     /// Checks where a name leads. A name that leads nowhere else has been judged before, and
     /// maybe the user has agreed to it: but to what was shown, not to what lies behind a link.
     fn check(&self, real: &Path, named: &Path) -> Result<(), ToolError> {
-        let obstacle = policy::find_write_obstacle(real, &self.policy, &self.home);
+        let ruled = self.rules.judge_write(real, &self.home).and_then(|said| said.as_obstacle());
+        let obstacle =
+            ruled.or_else(|| policy::find_write_obstacle(real, &self.policy, &self.home));
         let reason = match obstacle {
             Some(Obstacle::Asks(reason)) if real != named => {
                 format!("{reason}; name it by that path to have the user asked")
@@ -462,8 +466,9 @@ mod tests {
                 fallback: turn.sandbox_fallback,
                 interactive: true,
                 home: &turn.home,
+                rules: &turn.rules,
             };
-            let decision = policy::decide(&effect, &around);
+            let decision = policy::decide(&effect, APPLY_PATCH, &around);
             if !agreed.contains(&decision.action) {
                 return Err(ToolError::Denied(decision.reason));
             }

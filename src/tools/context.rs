@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::policy::Rules;
 use crate::protocol::{
     Answer, ApprovalPolicy, Ask, CallId, EventMsg, ModelName, Network, SandboxLevel, SandboxMode,
     SandboxPolicy,
@@ -45,6 +46,8 @@ pub struct TurnContext {
     pub output_bytes_max: usize,
     /// Whether someone can answer questions.
     pub interactive: bool,
+    /// What the user wants allowed, asked or denied.
+    pub rules: Arc<Rules>,
 }
 
 /// All a running tool can use.

@@ -135,7 +135,7 @@ impl Executor {
     }
 
     async fn run_planned(&self, call: &ToolCall, planned: &Planned) -> Ended {
-        let decision = self.judge(&planned.effect);
+        let decision = self.judge(call, &planned.effect);
         let confined = decision.action != DecisionAction::AllowUnsandboxed
             && decision.action != DecisionAction::AskUnsandboxed;
         if let Err(ended) = self.begin(call, &planned.effect, &decision).await {
@@ -171,9 +171,10 @@ impl Executor {
         }
     }
 
-    fn judge(&self, effect: &Effect) -> Decision {
+    fn judge(&self, call: &ToolCall, effect: &Effect) -> Decision {
         policy::decide(
             effect,
+            &call.name.0,
             &policy::Circumstances {
                 approval: self.turn.approval,
                 sandbox: &self.turn.sandbox,
@@ -181,6 +182,7 @@ impl Executor {
                 fallback: self.turn.sandbox_fallback,
                 interactive: self.turn.interactive,
                 home: &self.turn.home,
+                rules: &self.turn.rules,
             },
         )
     }

@@ -69,6 +69,7 @@ pub(crate) fn context(
         command_timeout: Duration::from_secs(10),
         output_bytes_max: OUTPUT_BYTES_MAX,
         interactive: false,
+        rules: Arc::default(),
     };
     let cx = ToolContext {
         turn: Arc::new(turn),

@@ -6,5 +6,6 @@
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod exec;
+pub(crate) mod execpolicy;
 pub(crate) mod login;
 pub(crate) mod trust;

@@ -1,0 +1,24 @@
+//! Commands: what a line for a shell says, and whether it is known to only read.
+//!
+//! `lex.rs` reads the line, `judge.rs` and the tables say what only looks, `parts.rs` finds all
+//! commands in it for rules. Pure, strict, and wrong only on the safe side: "known" still runs
+//! in the read-only sandbox. Called by `decide.rs`, `rules/` and `check.rs`.
+
+mod git;
+mod git_tables;
+mod judge;
+mod lex;
+mod options;
+mod parts;
+mod scripts;
+mod tables;
+
+pub(crate) use judge::{Knowledge, check_command, is_known_read_only};
+pub(crate) use lex::Word;
+pub(crate) use parts::{Parts, base_name, collect_parts};
+
+#[cfg(test)]
+pub(crate) use lex::read_line;
+
+#[cfg(test)]
+mod tests;
