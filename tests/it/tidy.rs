@@ -88,6 +88,7 @@ const FIXTURES: &[(&str, &str, &str)] = &[
     ("session", "tests/it/sessions.rs", "script.jsonl"),
     ("patch", "src/patch/tests.rs", "patch.txt"),
     ("policy", "src/policy/tests.rs", ""),
+    ("rules", "src/policy/tests.rs", "rules.toml"),
     ("execpolicy", "src/policy/command/tests.rs", ""),
     ("config", "src/config/tests.rs", ""),
     ("thread_events", "src/frontend/exec/tests.rs", "events.jsonl"),

@@ -137,12 +137,12 @@ impl Search {
     }
 
     fn visit_shell(&mut self, words: &[Word], piped: bool, depth: usize, fed: &[String]) {
-        let is_option = |word: &&Word| word.text.starts_with(['-', '+']);
-        let has_script = words.iter().take_while(is_option).any(|word| {
-            !word.text.starts_with("--") && word.text.contains('c')
+        let rest = skip_options(words, "oO", "rcfile init-file");
+        let options = words.len() - rest.len();
+        let has_script = words.iter().take(options).any(|word| {
+            word.text.starts_with('-') && !word.text.starts_with("--") && word.text.contains('c')
         });
-        let first = skip_options(words, "oO", "rcfile init-file").first();
-        match first {
+        match rest.first() {
             Some(script) if has_script && script.open => self.hide("its script is known to a shell alone"),
             Some(script) if has_script => self.visit_script(&script.text, depth + 1),
             Some(_) => {}
