@@ -261,12 +261,8 @@ fn load_own_rules(
     let path = config.join("rules.toml");
     let Some(text) = load_text(&path)? else { return Ok(rules) };
     let shown = path.display().to_string();
-    let file = RuleFile {
-        label: "your rules.toml",
-        path: &shown,
-        text: &text,
-        origin: Origin::User,
-    };
+    let file =
+        RuleFile { label: "your rules.toml", path: &shown, text: &text, origin: Origin::User };
     let ignored = rules.read(&file)?;
     notes.extend(ignored.into_iter().map(|message| ConfigNote { message, hint: None }));
     files.push((path, FileUse::Read));
@@ -296,7 +292,8 @@ fn read_project_rules(
         Err(error) => {
             let place = format!("{RULES_FILE}:{}", error.line);
             rules.ask_for_everything(&place, "the project's rules cannot be read");
-            let message = format!("all but reading is asked for, because of the project's rules: {error}");
+            let message =
+                format!("all but reading is asked for, because of the project's rules: {error}");
             notes.push(ConfigNote { message, hint: Some(error.hint) });
         }
     }

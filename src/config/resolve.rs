@@ -186,7 +186,9 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
     let linked = facts.linked_profiles.iter().map(|path| path.to_string_lossy().into_owned());
     sandbox.deny_read.extend(linked.map(Pattern));
     // What a rule hides is hidden by the sandbox as well, and behind links.
-    sandbox.deny_read.extend(facts.rules.hidden_patterns().into_iter().map(Pattern));
+    let hidden = facts.rules.hidden_patterns();
+    sandbox.deny_read.extend(hidden.iter().filter_map(|it| anchor(it, &facts.cwd)));
+    sandbox.deny_read.extend(hidden.into_iter().map(Pattern));
     let mcp_servers = build_mcp_servers(&merged.mcp_servers, &mut notes);
     let disabled_tools = build_disabled_tools(&merged);
     let key_variables = find_key_variables(&merged);
@@ -283,6 +285,12 @@ fn build_deny_read(directories: &Directories) -> Vec<Pattern> {
         .chain(config)
         .chain(SECRET_HOME_PATHS.iter().map(|path| Pattern((*path).to_owned())))
         .collect()
+}
+
+/// Returns a pattern that begins nowhere as one that begins here: mounts need a place.
+fn anchor(pattern: &str, cwd: &Path) -> Option<Pattern> {
+    let begins_nowhere = !pattern.starts_with(['/', '~', '*']);
+    begins_nowhere.then(|| Pattern(cwd.join(pattern).to_string_lossy().into_owned()))
 }
 
 fn build_deny_write(directories: &Directories) -> Vec<PathBuf> {

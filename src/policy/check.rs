@@ -3,6 +3,8 @@
 //! The answer of `gimlet execpolicy check`: a rule decides, else whether the command is known to
 //! only read. Knows no mode and no approval policy; what those make of it is `decide.rs`. Pure.
 
+use std::path::Path;
+
 use crate::policy::command::{Knowledge, check_command};
 use crate::policy::rules::{RuleAction, Rules};
 use crate::protocol::CommandLine;
@@ -32,9 +34,9 @@ pub(crate) enum CheckDecision {
     Deny,
 }
 
-/// Judges a command.
-pub(crate) fn check(command: &CommandLine, rules: &Rules) -> Checked {
-    if let Some(said) = rules.judge_command(command) {
+/// Judges a command that would run in `cwd`.
+pub(crate) fn check(command: &CommandLine, rules: &Rules, cwd: &Path, home: &Path) -> Checked {
+    if let Some(said) = rules.judge_command(command, cwd, home) {
         let decision = match said.action {
             RuleAction::Allow => CheckDecision::Allow,
             RuleAction::Ask => CheckDecision::Ask,
@@ -43,7 +45,8 @@ pub(crate) fn check(command: &CommandLine, rules: &Rules) -> Checked {
         let (reason, rule) = (said.reason, Some(said.place));
         return Checked { decision, reason, rule, leaves_sandbox: said.leaves_sandbox };
     }
-    let (decision, reason) = match check_command(command, Knowledge { tables: true, allows: None }) {
+    let (decision, reason) = match check_command(command, Knowledge { tables: true, allows: None })
+    {
         Ok(()) => (CheckDecision::Allow, "it is known to only read".to_owned()),
         Err(reason) => (CheckDecision::Ask, reason),
     };

@@ -79,10 +79,8 @@ fn apply_rule(
     around: &Circumstances<'_>,
 ) -> Decision {
     let Ruled { action, reason, place, leaves_sandbox } = said;
-    let outside = matches!(
-        plain.action,
-        DecisionAction::AskUnsandboxed | DecisionAction::AllowUnsandboxed
-    );
+    let outside =
+        matches!(plain.action, DecisionAction::AskUnsandboxed | DecisionAction::AllowUnsandboxed);
     let unasked = plain.action == DecisionAction::Deny && around.approval == ApprovalPolicy::Never;
     let open = around.sandbox.mode == SandboxMode::DangerFullAccess;
     let with = |action| Decision { action, reason: reason.clone(), rule: Some(place.clone()) };

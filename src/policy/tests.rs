@@ -137,8 +137,15 @@ fn check_decisions(name: &str, rules: &Rules) {
         let interactive = words.next().unwrap() == "interactive";
         let effect = parse_effect(words.next().unwrap().trim());
         let home = Path::new("/home/u");
-        let around =
-            Circumstances { approval, sandbox: &sandbox, level, fallback, interactive, home, rules };
+        let around = Circumstances {
+            approval,
+            sandbox: &sandbox,
+            level,
+            fallback,
+            interactive,
+            home,
+            rules,
+        };
         let decision = decide(&effect, "a_tool", &around);
         assert!(!decision.reason.is_empty() && !decision.reason.ends_with('.'), "{line}");
         let actual = match decision.action {
@@ -200,7 +207,8 @@ fn rules_say_what_their_cases_expect() {
 /// Returns what the rules say; of a command, with what is known beside them.
 fn say(rules: &Rules, effect: &Effect) -> (String, String) {
     if let Effect::Run { command, .. } = effect {
-        let Checked { decision, reason, rule: _, leaves_sandbox } = check(command, rules);
+        let Checked { decision, reason, rule: _, leaves_sandbox } =
+            check(command, rules, Path::new("/w/project"), Path::new("/home/u"));
         let place = if leaves_sandbox { " outside" } else { "" };
         return (format!("{}{place}", parse_name(&decision)), reason);
     }
@@ -217,7 +225,8 @@ fn parse_name(decision: &CheckDecision) -> String {
 
 #[test]
 fn a_tool_is_ruled_by_its_name() {
-    let text = std::fs::read_to_string(fixture("rules/files_tools_servers_and_hosts/rules.toml")).unwrap();
+    let text =
+        std::fs::read_to_string(fixture("rules/files_tools_servers_and_hosts/rules.toml")).unwrap();
     let rules = parse_rules(&text, Origin::User).unwrap();
     let judge = |tool| rules.judge(&Subject { effect: &Effect::None, tool, home: Path::new("/") });
     assert_eq!(judge("web_fetch").map(|said| said.place).as_deref(), Some("rules.toml:20"));
@@ -228,7 +237,10 @@ fn a_tool_is_ruled_by_its_name() {
 fn a_project_never_leads_out_of_the_sandbox() {
     let text = "[[rule]]\naction = \"allow\"\nprogram = \"docker\"\nsandbox = false\n";
     let docker = parse_shell("docker ps");
-    let leaves = |origin| check(&docker, &parse_rules(text, origin).unwrap()).leaves_sandbox;
+    let leaves = |origin| {
+        check(&docker, &parse_rules(text, origin).unwrap(), Path::new("/"), Path::new("/"))
+            .leaves_sandbox
+    };
     assert!(leaves(Origin::User));
     assert!(!leaves(Origin::Project));
 }
@@ -248,7 +260,10 @@ fn rules_that_cannot_be_read_ask_for_all_but_reading() {
     }
     let run = parse_effect("ls");
     let said = rules.judge(&Subject { effect: &run, tool: "t", home: Path::new("/") });
-    assert_eq!(said.map(|said| said.reason).as_deref(), Some("the rule at r:1 asks for it: they cannot be read"));
+    assert_eq!(
+        said.map(|said| said.reason).as_deref(),
+        Some("the rule at r:1 asks for it: they cannot be read")
+    );
 }
 
 #[test]
@@ -272,7 +287,7 @@ proptest! {
         let rules = parse_rules("[[rule]]\naction = \"deny\"\nprogram = \"zap\"\n[[rule]]\naction = \"allow\"\nprogram = [\"ls\", \"sudo\", \"sh\", \"xargs\", \"nice\", \"env\"]\n", Origin::User).unwrap();
         // As a word of its own it is a command, an argument or text in quotes.
         let line = format!("{before} zap {after}");
-        let checked = check(&parse_shell(&line), &rules);
+        let checked = check(&parse_shell(&line), &rules, Path::new("/"), Path::new("/"));
         let is_text = before.contains(['\'', '"', '#']) || before.contains("<<");
         let is_argument = ["ls", "-n", "x", "b"].iter().any(|word| before.trim_end().ends_with(word));
         if checked.decision == CheckDecision::Allow {

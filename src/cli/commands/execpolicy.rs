@@ -4,14 +4,14 @@
 //! `policy/check.rs`; here are only words in and lines out. Called by `cli/mod.rs`.
 
 use std::io::{self, BufRead, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::cli::args::{ExecpolicyArgs, ExecpolicyCheckArgs, ExecpolicyCommand, SettingsArgs};
 use crate::cli::commands::config::report_notes;
 use crate::cli::exit_code::ExitCode;
-use crate::cli::settings::load_settings;
+use crate::cli::settings::{load_directories, load_settings};
 use crate::config::ConfigError;
 use crate::config::trust::load_text;
 use crate::policy::{CheckDecision, Checked, Origin, RuleFile, Rules, check};
@@ -24,22 +24,41 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 /// Runs `gimlet execpolicy`.
 pub(crate) fn run(args: &ExecpolicyArgs, settings: &SettingsArgs) -> anyhow::Result<ExitCode> {
     let ExecpolicyCommand::Check(args) = &args.command;
-    let rules = load_rules(args, settings)?;
+    let setting = Setting {
+        rules: load_rules(args, settings)?,
+        cwd: std::env::current_dir()
+            .unwrap_or_default()
+            .join(settings.cd.clone().unwrap_or_default()),
+        home: load_directories()?.home,
+    };
     if args.stdin {
-        return match check_lines(args, &rules, &mut io::stdin().lock(), io::stdout().lock()) {
+        return match check_lines(args, &setting, &mut io::stdin().lock(), io::stdout().lock()) {
             // Who reads no more wants no more answers.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::Done),
             result => Ok(result.map(|()| ExitCode::Done)?),
         };
     }
     let command = command_of(&args.words);
-    let checked = check(&command, &rules);
+    let checked = setting.check(&command);
     crate::cli::out::write_out(&render(&command.shown(), &checked, args.json)?)?;
     Ok(match checked.decision {
         CheckDecision::Allow => ExitCode::Done,
         CheckDecision::Ask => ExitCode::WouldAsk,
         CheckDecision::Deny => ExitCode::WouldDeny,
     })
+}
+
+/// What a command is judged by.
+struct Setting {
+    rules: Rules,
+    cwd: PathBuf,
+    home: PathBuf,
+}
+
+impl Setting {
+    fn check(&self, command: &CommandLine) -> Checked {
+        check(command, &self.rules, &self.cwd, &self.home)
+    }
 }
 
 fn load_rules(args: &ExecpolicyCheckArgs, settings: &SettingsArgs) -> Result<Rules, ConfigError> {
@@ -79,7 +98,7 @@ fn shell_line(script: String) -> CommandLine {
 /// of what is not text, which no known command holds.
 fn check_lines(
     args: &ExecpolicyCheckArgs,
-    rules: &Rules,
+    setting: &Setting,
     input: &mut impl BufRead,
     output: impl Write,
 ) -> io::Result<()> {
@@ -87,7 +106,7 @@ fn check_lines(
     let mut line = Vec::new();
     while read_line(input, &mut line)? {
         let command = shell_line(String::from_utf8_lossy(&line).into_owned());
-        let checked = check(&command, rules);
+        let checked = setting.check(&command);
         let answer = render(&command.shown(), &checked, args.json).map_err(io::Error::other)?;
         output.write_all(answer.as_bytes())?;
         output.write_all(b"\n")?;
@@ -157,7 +176,8 @@ mod tests {
         read.read(&file).unwrap();
         let args = ExecpolicyCheckArgs { json: true, stdin: true, rules: vec![], words: vec![] };
         let mut output = Vec::new();
-        check_lines(&args, &read, &mut &*input, &mut output).unwrap();
+        let setting = Setting { rules: read, cwd: "/w".into(), home: "/home/u".into() };
+        check_lines(&args, &setting, &mut &*input, &mut output).unwrap();
         String::from_utf8(output).unwrap()
     }
 
@@ -165,11 +185,15 @@ mod tests {
     fn every_line_has_one_answer_whatever_it_holds() {
         let answers = lines(b"ls -la\n\nls\xff\nls\r\nrm x", "");
         let expected = concat!(
-            r#"{"command":"ls -la","decision":"allow","reason":"it is known to only read","rule":null}"#, "\n",
-            r#"{"command":"","decision":"ask","reason":"it is empty (at byte 1)","rule":null}"#, "\n",
+            r#"{"command":"ls -la","decision":"allow","reason":"it is known to only read","rule":null}"#,
+            "\n",
+            r#"{"command":"","decision":"ask","reason":"it is empty (at byte 1)","rule":null}"#,
+            "\n",
             "{\"command\":\"ls\u{fffd}\",\"decision\":\"ask\",\"reason\":\"a character outside quotes is not ASCII (at byte 3)\",\"rule\":null}\n",
-            r#"{"command":"ls\r","decision":"ask","reason":"a control character or sign in it is not understood (at byte 3)","rule":null}"#, "\n",
-            r#"{"command":"rm x","decision":"ask","reason":"`rm` is not known to only read","rule":null}"#, "\n",
+            r#"{"command":"ls\r","decision":"ask","reason":"a control character or sign in it is not understood (at byte 3)","rule":null}"#,
+            "\n",
+            r#"{"command":"rm x","decision":"ask","reason":"`rm` is not known to only read","rule":null}"#,
+            "\n",
         );
         assert_eq!(answers, expected);
     }
@@ -182,8 +206,14 @@ mod tests {
 
     #[test]
     fn a_rule_is_named() {
-        let rules = "[[rule]]\naction = \"deny\"\nprogram = \"git\"\nargs = [\"push\"]\nreason = \"no\"\n";
+        let rules =
+            "[[rule]]\naction = \"deny\"\nprogram = \"git\"\nargs = [\"push\"]\nreason = \"no\"\n";
         let answers = lines(b"ls; git -C x push", rules);
-        assert!(answers.contains(r#""decision":"deny","reason":"the rule at r:1 denies it: no","rule":"r:1"}"#), "{answers}");
+        assert!(
+            answers.contains(
+                r#""decision":"deny","reason":"the rule at r:1 denies it: no","rule":"r:1"}"#
+            ),
+            "{answers}"
+        );
     }
 }

@@ -10,14 +10,29 @@ use crate::policy::command::options::{Operands, Program, check_program, read_arg
 
 /// Options before the command that change what is shown alone.
 const HARMLESS: &[&str] = &[
-    "--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--glob-pathspecs",
-    "--noglob-pathspecs", "--icase-pathspecs", "--no-replace-objects", "--no-lazy-fetch",
+    "--no-pager",
+    "-P",
+    "--no-optional-locks",
+    "--literal-pathspecs",
+    "--glob-pathspecs",
+    "--noglob-pathspecs",
+    "--icase-pathspecs",
+    "--no-replace-objects",
+    "--no-lazy-fetch",
 ];
 
 /// Options before the command whose value is the next word.
 const WITH_VALUE: &[&str] = &[
-    "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env",
-    "--super-prefix", "--attr-source", "--list-cmds",
+    "-C",
+    "-c",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--exec-path",
+    "--config-env",
+    "--super-prefix",
+    "--attr-source",
+    "--list-cmds",
 ];
 
 /// Keys of `-c` that run nothing, with the values they may have; any where there are none.
@@ -127,7 +142,8 @@ impl Read {
 
 fn with_long(program: &Program<'_>, long: &str, words: &[Word]) -> Result<Read, String> {
     let program = Program { long, ..*program };
-    let read = read_arguments(&program, words).map_err(|reason| reason.replacen('`', "`git ", 1))?;
+    let read =
+        read_arguments(&program, words).map_err(|reason| reason.replacen('`', "`git ", 1))?;
     Ok(Read {
         names: read.options.into_iter().map(|(name, _)| name).collect(),
         operands: read.operands.len(),
@@ -136,7 +152,8 @@ fn with_long(program: &Program<'_>, long: &str, words: &[Word]) -> Result<Read, 
 
 /// `git config` reads when it is told so, and writes with two names.
 fn check_config(words: &[Word]) -> Result<(), String> {
-    const READS: &[&str] = &["get", "get-all", "get-regexp", "get-urlmatch", "get-color", "list", "l"];
+    const READS: &[&str] =
+        &["get", "get-all", "get-regexp", "get-urlmatch", "get-color", "list", "l"];
     let program = Program {
         name: "git config",
         flags: "lz",

@@ -29,7 +29,12 @@ const fn g(
     GitCommand { program, shared, lists_with: None }
 }
 
-const fn few(name: &'static str, flags: &'static str, long: &'static str, count: usize) -> GitCommand {
+const fn few(
+    name: &'static str,
+    flags: &'static str,
+    long: &'static str,
+    count: usize,
+) -> GitCommand {
     let program = Program { name, flags, values: "", long, operands: AtMost(count) };
     GitCommand { program, shared: &[], lists_with: None }
 }
@@ -73,17 +78,22 @@ const LOG_VALUES: &str = "GILSUln";
 const REFS: &str = "all abbrev? color? column? contains? count= exclude= format= ignore-case list \
     merged? no-abbrev no-color no-column no-contains? no-merged? omit-empty points-at? \
     remotes show-current sort= verbose";
-const LISTING: &[&str] =
-    &["list", "contains", "no-contains", "merged", "no-merged", "points-at"];
+const LISTING: &[&str] = &["list", "contains", "no-contains", "merged", "no-merged", "points-at"];
 
 const TAG_LISTING: &[&str] =
     &["l", "list", "contains", "no-contains", "merged", "no-merged", "points-at"];
 
 /// The commands, by name; one of two words stands before that of its first word.
 pub(super) const COMMANDS: &[GitCommand] = &[
-    g("status", "sbvzu", "", "ahead-behind branch column? find-renames? ignore-submodules? ignored? long \
+    g(
+        "status",
+        "sbvzu",
+        "",
+        "ahead-behind branch column? find-renames? ignore-submodules? ignored? long \
         no-ahead-behind no-column no-renames porcelain? renames short show-stash \
-        untracked-files? verbose", &[]),
+        untracked-files? verbose",
+        &[],
+    ),
     g("log", LOG_FLAGS, LOG_VALUES, "", &[LOG, DIFF]),
     g("show", LOG_FLAGS, LOG_VALUES, "", &[LOG, DIFF]),
     g("whatchanged", LOG_FLAGS, LOG_VALUES, "", &[LOG, DIFF]),
@@ -91,52 +101,118 @@ pub(super) const COMMANDS: &[GitCommand] = &[
     g("diff-tree", LOG_FLAGS, LOG_VALUES, "always no-commit-id root", &[LOG, DIFF]),
     g("diff-index", DIFF_FLAGS, DIFF_VALUES, "", &[DIFF]),
     g("diff-files", DIFF_FLAGS, DIFF_VALUES, "", &[DIFF]),
-    g("range-diff", DIFF_FLAGS, DIFF_VALUES, "creation-factor= left-only no-dual-color right-only", &[DIFF]),
+    g(
+        "range-diff",
+        DIFF_FLAGS,
+        DIFF_VALUES,
+        "creation-factor= left-only no-dual-color right-only",
+        &[DIFF],
+    ),
     g("stash list", LOG_FLAGS, LOG_VALUES, "", &[LOG, DIFF]),
     g("stash show", DIFF_FLAGS, DIFF_VALUES, "include-untracked only-untracked", &[DIFF]),
     g("reflog show", LOG_FLAGS, LOG_VALUES, "", &[LOG, DIFF]),
     few("reflog", "#", "all oneline", 0),
     g("rev-list", LOG_FLAGS, "n", "disk-usage? header objects-edge quiet use-bitmap-index", &[LOG]),
     g("shortlog", "cens#", "w", "committer email group= numbered summary", &[LOG]),
-    g("blame", "bcefklnpstwCM#", "LS", "abbrev= color-by-age color-lines date= first-parent \
+    g(
+        "blame",
+        "bcefklnpstwCM#",
+        "LS",
+        "abbrev= color-by-age color-lines date= first-parent \
         ignore-rev= ignore-revs-file= incremental line-porcelain minimal no-abbrev \
-        porcelain reverse root score-debug show-email show-name show-number show-stats since=", &[]),
+        porcelain reverse root score-debug show-email show-name show-number show-stats since=",
+        &[],
+    ),
     g("annotate", "bcefklnpstwCM#", "LS", "date= since=", &[]),
     // `-O` and `--open-files-in-pager` run a program.
-    g("grep", "EFGHPIRWacfhilLnopqrsvwz#", "ABCem", "after-context= all-match and basic-regexp \
+    g(
+        "grep",
+        "EFGHPIRWacfhilLnopqrsvwz#",
+        "ABCem",
+        "after-context= all-match and basic-regexp \
         before-context= break cached color? column context= count exclude-standard \
         extended-regexp files-with-matches files-without-match fixed-strings full-name \
         function-context heading ignore-case index invert-match line-number max-count= max-depth= \
         name-only no-color no-exclude-standard no-index no-recursive not null only-matching or \
         perl-regexp quiet recurse-submodules recursive show-function text threads= \
-        untracked word-regexp", &[]),
+        untracked word-regexp",
+        &[],
+    ),
     list("branch", "arvi", REFS, LISTING),
     list("tag", "ln#i", REFS, TAG_LISTING),
-    g("for-each-ref", "", "", "count= format= ignore-case include-root-refs points-at? stdin", &[REFS]),
-    g("show-ref", "dhqs", "", "abbrev? branches dereference head heads hash? quiet tags verify", &[]),
-    g("show-branch", "ar", "", "all current date-order independent list merge-base more= no-color \
-        no-name remotes sha1-name sparse topo-order topics", &[]),
+    g(
+        "for-each-ref",
+        "",
+        "",
+        "count= format= ignore-case include-root-refs points-at? stdin",
+        &[REFS],
+    ),
+    g(
+        "show-ref",
+        "dhqs",
+        "",
+        "abbrev? branches dereference head heads hash? quiet tags verify",
+        &[],
+    ),
+    g(
+        "show-branch",
+        "ar",
+        "",
+        "all current date-order independent list merge-base more= no-color \
+        no-name remotes sha1-name sparse topo-order topics",
+        &[],
+    ),
     g("remote get-url", "", "", "all push", &[]),
     // With a name it asks the server, unless told not to.
     few("remote show", "", "", 0),
     few("remote", "v", "verbose", 0),
-    g("rev-parse", "q", "", "abbrev-ref? absolute-git-dir all branches? default= disambiguate= flags \
+    g(
+        "rev-parse",
+        "q",
+        "",
+        "abbrev-ref? absolute-git-dir all branches? default= disambiguate= flags \
         git-common-dir git-dir git-path= glob= is-bare-repository is-inside-git-dir \
         is-inside-work-tree is-shallow-repository local-env-vars no-flags no-revs not \
         path-format= quiet remotes? revs-only shared-index-path short? show-cdup \
         show-object-format? show-prefix show-superproject-working-tree show-toplevel since= sq \
-        symbolic symbolic-full-name tags? until= verify", &[]),
-    g("ls-files", "cdfikmorstuvz", "xX", "abbrev? cached debug deduplicate deleted directory \
+        symbolic symbolic-full-name tags? until= verify",
+        &[],
+    ),
+    g(
+        "ls-files",
+        "cdfikmorstuvz",
+        "xX",
+        "abbrev? cached debug deduplicate deleted directory \
         empty-directory eol error-unmatch exclude= exclude-from= exclude-per-directory= \
         exclude-standard format= full-name ignored killed modified no-empty-directory others \
-        recurse-submodules resolve-undo sparse stage unmerged with-tree=", &[]),
-    g("ls-tree", "dlrtz", "", "abbrev? format= full-name full-tree long name-only name-status object-only", &[]),
+        recurse-submodules resolve-undo sparse stage unmerged with-tree=",
+        &[],
+    ),
+    g(
+        "ls-tree",
+        "dlrtz",
+        "",
+        "abbrev? format= full-name full-tree long name-only name-status object-only",
+        &[],
+    ),
     // `--textconv` and `--filters` run programs.
-    g("cat-file", "epst", "", "allow-unknown-type batch? batch-all-objects batch-check? buffer follow-symlinks unordered", &[]),
+    g(
+        "cat-file",
+        "epst",
+        "",
+        "allow-unknown-type batch? batch-all-objects batch-check? buffer follow-symlinks unordered",
+        &[],
+    ),
     g("merge-base", "a", "", "all fork-point independent is-ancestor octopus", &[]),
     g("name-rev", "", "", "all always exclude= name-only no-undefined refs= tags undefined", &[]),
-    g("describe", "", "", "abbrev= all always broken? candidates= contains debug dirty? exact-match \
-        exclude= first-parent long match= tags", &[]),
+    g(
+        "describe",
+        "",
+        "",
+        "abbrev= all always broken? candidates= contains debug dirty? exact-match \
+        exclude= first-parent long match= tags",
+        &[],
+    ),
     g("cherry", "v", "", "abbrev? verbose", &[]),
     g("count-objects", "vH", "", "human-readable verbose", &[]),
     g("check-ignore", "qvnz", "", "no-index non-matching quiet stdin verbose", &[]),

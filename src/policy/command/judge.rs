@@ -141,7 +141,8 @@ fn check_wrapper(
     known: Knowledge<'_>,
     depth: usize,
 ) -> Option<Result<(), String>> {
-    let wrapper = |flags, values, long| Program { name, flags, values, long, operands: Operands::Any };
+    let wrapper =
+        |flags, values, long| Program { name, flags, values, long, operands: Operands::Any };
     let through = |program: Program<'_>, operands: usize| {
         let (_, rest) = read_options_in_front(&program, words)?;
         match rest.get(operands..).filter(|rest| !rest.is_empty()) {
@@ -154,7 +155,9 @@ fn check_wrapper(
     let judged = match name {
         "time" => through(wrapper("p", "", ""), 0),
         "nice" => through(wrapper("#", "n", "adjustment="), 0),
-        "timeout" => through(wrapper("v", "ks", "foreground kill-after= preserve-status signal= verbose"), 1),
+        "timeout" => {
+            through(wrapper("v", "ks", "foreground kill-after= preserve-status signal= verbose"), 1)
+        }
         "stdbuf" => through(wrapper("", "ioe", "input= output= error="), 0),
         "env" => check_env(&wrapper("i", "u", "ignore-environment unset="), words, known, depth),
         "command" => match words.first().map(|word| word.text.as_str()) {
@@ -223,37 +226,108 @@ fn check_xargs(words: &[Word], known: Knowledge<'_>, depth: usize) -> Result<(),
         return Ok(());
     }
     let name = strip_place(&program.text).unwrap_or_default();
-    let is_unseen = |program: &&Program<'_>| {
-        program.name == name && program.operands == Operands::Unseen
-    };
+    let is_unseen =
+        |program: &&Program<'_>| program.name == name && program.operands == Operands::Unseen;
     if !known.tables || program.quoted || !PROGRAMS.iter().any(|program| is_unseen(&program)) {
-        return Err(format!("`xargs` adds words, and with some `{}` may do more than read", program.text));
+        return Err(format!(
+            "`xargs` adds words, and with some `{}` may do more than read",
+            program.text
+        ));
     }
     check_call(rest, known, depth + 1).and_then(|()| check_reader(name, arguments))
 }
 
 /// `find`'s tests and actions that only look, each with the number of words it takes.
 const FIND_WORDS: &[(&str, usize)] = &[
-    ("-amin", 1), ("-anewer", 1), ("-atime", 1), ("-cmin", 1), ("-cnewer", 1), ("-ctime", 1),
-    ("-fstype", 1), ("-gid", 1), ("-group", 1), ("-ilname", 1), ("-iname", 1), ("-inum", 1),
-    ("-ipath", 1), ("-iregex", 1), ("-iwholename", 1), ("-links", 1), ("-lname", 1),
-    ("-maxdepth", 1), ("-mindepth", 1), ("-mmin", 1), ("-mtime", 1), ("-name", 1), ("-newer", 1),
-    ("-newermt", 1), ("-newerct", 1), ("-newerat", 1), ("-path", 1), ("-perm", 1), ("-printf", 1),
-    ("-regex", 1), ("-regextype", 1), ("-samefile", 1), ("-size", 1), ("-type", 1), ("-uid", 1),
-    ("-used", 1), ("-user", 1), ("-wholename", 1), ("-xtype", 1), ("-context", 1),
-    ("-H", 0), ("-L", 0), ("-P", 0), ("-E", 0), ("-X", 0), ("-a", 0), ("-and", 0), ("-daystart", 0), ("-depth", 0),
-    ("-d", 0), ("-empty", 0), ("-executable", 0), ("-false", 0), ("-follow", 0), ("-ls", 0), ("-mount", 0),
-    ("-nogroup", 0), ("-noleaf", 0), ("-not", 0), ("-nouser", 0), ("-nowarn", 0), ("-o", 0),
-    ("-or", 0), ("-print", 0), ("-print0", 0), ("-prune", 0), ("-quit", 0), ("-readable", 0),
-    ("-true", 0), ("-warn", 0), ("-writable", 0), ("-xdev", 0), ("-O1", 0), ("-O2", 0), ("-O3", 0),
-    ("!", 0), ("(", 0), (")", 0), (",", 0),
+    ("-amin", 1),
+    ("-anewer", 1),
+    ("-atime", 1),
+    ("-cmin", 1),
+    ("-cnewer", 1),
+    ("-ctime", 1),
+    ("-fstype", 1),
+    ("-gid", 1),
+    ("-group", 1),
+    ("-ilname", 1),
+    ("-iname", 1),
+    ("-inum", 1),
+    ("-ipath", 1),
+    ("-iregex", 1),
+    ("-iwholename", 1),
+    ("-links", 1),
+    ("-lname", 1),
+    ("-maxdepth", 1),
+    ("-mindepth", 1),
+    ("-mmin", 1),
+    ("-mtime", 1),
+    ("-name", 1),
+    ("-newer", 1),
+    ("-newermt", 1),
+    ("-newerct", 1),
+    ("-newerat", 1),
+    ("-path", 1),
+    ("-perm", 1),
+    ("-printf", 1),
+    ("-regex", 1),
+    ("-regextype", 1),
+    ("-samefile", 1),
+    ("-size", 1),
+    ("-type", 1),
+    ("-uid", 1),
+    ("-used", 1),
+    ("-user", 1),
+    ("-wholename", 1),
+    ("-xtype", 1),
+    ("-context", 1),
+    ("-H", 0),
+    ("-L", 0),
+    ("-P", 0),
+    ("-E", 0),
+    ("-X", 0),
+    ("-a", 0),
+    ("-and", 0),
+    ("-daystart", 0),
+    ("-depth", 0),
+    ("-d", 0),
+    ("-empty", 0),
+    ("-executable", 0),
+    ("-false", 0),
+    ("-follow", 0),
+    ("-ls", 0),
+    ("-mount", 0),
+    ("-nogroup", 0),
+    ("-noleaf", 0),
+    ("-not", 0),
+    ("-nouser", 0),
+    ("-nowarn", 0),
+    ("-o", 0),
+    ("-or", 0),
+    ("-print", 0),
+    ("-print0", 0),
+    ("-prune", 0),
+    ("-quit", 0),
+    ("-readable", 0),
+    ("-true", 0),
+    ("-warn", 0),
+    ("-writable", 0),
+    ("-xdev", 0),
+    ("-O1", 0),
+    ("-O2", 0),
+    ("-O3", 0),
+    ("!", 0),
+    ("(", 0),
+    (")", 0),
+    (",", 0),
 ];
 
 fn check_find(words: &[Word], known: Knowledge<'_>, depth: usize) -> Result<(), String> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         if word.wild == Some(0) || (word.wild.is_some() && word.text.starts_with('-')) {
-            return Err(format!("a file that `{}` stands for may be an action of `find`", word.text));
+            return Err(format!(
+                "a file that `{}` stands for may be an action of `find`",
+                word.text
+            ));
         }
         if !word.text.starts_with(['-', '!', '(', ')', ',']) {
             continue;
@@ -264,8 +338,12 @@ fn check_find(words: &[Word], known: Knowledge<'_>, depth: usize) -> Result<(), 
         }
         let count = FIND_WORDS.iter().find(|(name, _)| *name == word.text).map(|(_, count)| *count);
         match count {
-            Some(count) if known.tables => (0..count).try_for_each(|_| take_find_value(word, &mut words))?,
-            Some(_) | None => return Err(format!("`find {}` is not known to only read", word.text)),
+            Some(count) if known.tables => {
+                (0..count).try_for_each(|_| take_find_value(word, &mut words))?
+            }
+            Some(_) | None => {
+                return Err(format!("`find {}` is not known to only read", word.text));
+            }
         }
     }
     if known.tables { Ok(()) } else { Err("no rule allows `find`".to_owned()) }
@@ -276,7 +354,8 @@ fn take_find_value(test: &Word, words: &mut std::slice::Iter<'_, Word>) -> Resul
         return Err(format!("the value of `find {}` is missing", test.text));
     };
     let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-    let is_dashed = value.text.strip_prefix('-').is_some_and(|rest| !is_number(rest) && test.text != "-perm");
+    let is_dashed =
+        value.text.strip_prefix('-').is_some_and(|rest| !is_number(rest) && test.text != "-perm");
     if is_dashed || value.wild == Some(0) {
         return Err(format!("the value of `find {}` may be an action itself", test.text));
     }
@@ -291,7 +370,8 @@ fn check_found(
 ) -> Result<(), String> {
     let mut inner: Vec<Word> = Vec::new();
     for word in words.by_ref() {
-        let ends_list = word.text == "+" && inner.last().is_some_and(|last| last.text.ends_with(FOUND));
+        let ends_list =
+            word.text == "+" && inner.last().is_some_and(|last| last.text.ends_with(FOUND));
         if word.text == ";" || ends_list {
             if inner.first().is_none_or(|program| program.text.contains(FOUND)) {
                 return Err("`find -exec` runs what it finds".to_owned());
@@ -340,14 +420,20 @@ fn check_reader(name: &str, words: &[Word]) -> Result<(), String> {
         }
         "cd" => {
             let is_fine = words.len() <= 1
-                && words.iter().all(|word| !word.text.starts_with(['-', '+']) && word.wild.is_none());
+                && words
+                    .iter()
+                    .all(|word| !word.text.starts_with(['-', '+']) && word.wild.is_none());
             unless(is_fine, "`cd` with this argument goes where only the shell knows")
         }
         "[" => match texts().split_last() {
-            Some((&"]", words)) => unless(scripts::is_harmless_test(words), "`[` may compute what it is given"),
+            Some((&"]", words)) => {
+                unless(scripts::is_harmless_test(words), "`[` may compute what it is given")
+            }
             _ => Err("`[` is not closed".to_owned()),
         },
-        "test" => unless(scripts::is_harmless_test(&texts()), "`test` may compute what it is given"),
+        "test" => {
+            unless(scripts::is_harmless_test(&texts()), "`test` may compute what it is given")
+        }
         _ => check_listed(name, words),
     }
 }
@@ -368,7 +454,8 @@ fn check_listed(name: &str, words: &[Word]) -> Result<(), String> {
     else {
         return Err(format!("`{name}` is not known to only read"));
     };
-    let shows = name == "ip" && matches!(rest, [show, ..] if matches!(show.text.as_str(), "show" | "list" | "ls"));
+    let shows = name == "ip"
+        && matches!(rest, [show, ..] if matches!(show.text.as_str(), "show" | "list" | "ls"));
     if shows { Ok(()) } else { check_program(program, rest) }
 }
 
@@ -385,7 +472,8 @@ fn check_sed(words: &[Word]) -> Result<(), String> {
     if scripts.is_empty() {
         scripts.extend(arguments.operands.first().map(|word| word.text.as_str()));
     }
-    let is_fine = !scripts.is_empty() && scripts.iter().all(|script| scripts::is_harmless_sed(script));
+    let is_fine =
+        !scripts.is_empty() && scripts.iter().all(|script| scripts::is_harmless_sed(script));
     let is_wild = arguments.operands.first().is_some_and(|word| word.wild.is_some());
     if is_fine && !(is_wild && scripts.len() == 1 && !arguments.has(&["e", "expression"])) {
         return Ok(());

@@ -10,6 +10,9 @@ use crate::text::ansi::is_invisible;
 /// Nested substitutions deeper than this are not read.
 const DEPTH_MAX: usize = 24;
 
+/// Letters of a name in braces, as in `HEAD^{commit}`.
+const BRACED_NAME_MAX: usize = 32;
+
 /// Characters that stand for themselves outside quotes, beside ASCII letters and digits.
 const PLAIN: &str = "-_./,:=+@%^~#";
 
@@ -24,6 +27,8 @@ pub(crate) struct Line {
     pub(crate) unread: bool,
     /// Texts that here-documents and here-strings feed to commands.
     pub(crate) fed: Vec<String>,
+    /// Files that it redirects to or from.
+    pub(crate) files: Vec<Word>,
 }
 
 /// What is not understood, and where.
@@ -244,6 +249,8 @@ impl Lexer<'_> {
             self.heredocs.push(Heredoc { end: target.text, strips_tabs, expands });
         } else if is_fed {
             self.line.fed.push(target.text);
+        } else {
+            self.line.files.push(target);
         }
     }
 
@@ -345,25 +352,23 @@ impl Lexer<'_> {
 
     /// `{}` and the braces of git's `HEAD@{1}` and `HEAD^{tree}` stand for themselves.
     fn read_brace(&mut self, brace: char, word: &mut Word) {
-        let inside = self.rest().strip_prefix('{').and_then(|rest| rest.split_once('}'));
-        let is_plain = |inside: &str| {
-            inside.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
-        };
-        match inside {
-            Some((name, _)) if name.is_empty() || (word.text.ends_with(['@', '^']) && is_plain(name)) =>
-            {
-                word.text.push_str(&format!("{{{name}}}"));
-                self.at += name.len() + 2;
-            }
-            Some(_) | None => {
-                self.note("braces make other words", self.at);
-                let stands_alone = word.text.is_empty()
-                    && self.rest().chars().nth(1).is_none_or(|c| c.is_whitespace() || c == ';');
-                word.open |= !stands_alone;
-                word.text.push(brace);
-                self.bump();
-            }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let inside = self.rest().strip_prefix('{').unwrap_or_default();
+        // Bounded, because each brace of a text looks for its end.
+        let name: String =
+            inside.chars().take(BRACED_NAME_MAX).take_while(|c| is_plain(*c)).collect();
+        let closes = inside.get(name.len()..).is_some_and(|rest| rest.starts_with('}'));
+        if brace == '{' && closes && (name.is_empty() || word.text.ends_with(['@', '^'])) {
+            self.at += name.len() + 2;
+            word.text.push_str(&format!("{{{name}}}"));
+            return;
         }
+        self.note("braces make other words", self.at);
+        let stands_alone = word.text.is_empty()
+            && self.rest().chars().nth(1).is_none_or(|c| c.is_whitespace() || c == ';');
+        word.open |= !stands_alone;
+        word.text.push(brace);
+        self.bump();
     }
 
     fn read_single_quotes(&mut self, word: &mut Word) {
@@ -405,7 +410,8 @@ impl Lexer<'_> {
                         self.note("it holds a character that cannot be seen", at);
                     }
                     let next = self.rest().chars().nth(1);
-                    if letter == '!' && !next.is_some_and(|next| " \t\n=\"()[]\\|.,;>'".contains(next))
+                    if letter == '!'
+                        && !next.is_some_and(|next| " \t\n=\"()[]\\|.,;>'".contains(next))
                     {
                         self.note("`!` may stand for an earlier command", at);
                     }
@@ -449,7 +455,9 @@ impl Lexer<'_> {
                 self.bump();
                 return;
             }
-            Some(letter) if letter == ' ' || letter.is_ascii_punctuation() => word.text.push(letter),
+            Some(letter) if letter == ' ' || letter.is_ascii_punctuation() => {
+                word.text.push(letter)
+            }
             Some(letter) => {
                 self.note("a backslash stands before what needs none", at);
                 word.text.push(letter);

@@ -83,10 +83,13 @@ pub(super) fn check_program(program: &Program<'_>, words: &[Word]) -> Result<(),
         }
         Operands::Without { starts, holds } => {
             let odd = |word: &&&Word| {
-                word.text.starts_with(|c| starts.contains(c)) || word.text.contains(|c| holds.contains(c))
+                word.text.starts_with(|c| starts.contains(c))
+                    || word.text.contains(|c| holds.contains(c))
             };
             match arguments.operands.iter().find(odd) {
-                Some(word) => Err(format!("`{}` is more than a name to `{}`", word.text, program.name)),
+                Some(word) => {
+                    Err(format!("`{}` is more than a name to `{}`", word.text, program.name))
+                }
                 None => Ok(()),
             }
         }
@@ -200,11 +203,11 @@ fn take_value(
         return Err(format!("the value of `{} {option}` is missing", program.name));
     };
     let is_negative = |text: &str| {
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || b".kKMG".contains(&byte))
+        !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_digit() || b".kKMG".contains(&byte))
     };
-    let is_dashed = value.text.strip_prefix('-').is_some_and(|rest| {
-        !rest.is_empty() && !is_negative(rest)
-    });
+    let is_dashed =
+        value.text.strip_prefix('-').is_some_and(|rest| !rest.is_empty() && !is_negative(rest));
     if is_dashed || value.wild == Some(0) {
         return Err(format!("the value of `{} {option}` may be an option itself", program.name));
     }

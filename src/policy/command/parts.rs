@@ -16,11 +16,17 @@ const SEARCHED_BYTES_MAX: usize = 256 * 1024;
 const DEPTH_MAX: usize = 16;
 const PARTS_MAX: usize = 4096;
 
+/// Bytes of scripts and words of calls that are looked at in all: what wraps itself is looked at
+/// more than once.
+const STEPS_MAX: usize = 4 * 1024 * 1024;
+
 /// The commands in a command.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     /// Each with its program first.
     pub(crate) parts: Vec<Part>,
+    /// Files that they are redirected to or from.
+    pub(crate) files: Vec<Word>,
     /// Why there may be more of them, where there may.
     pub(crate) hidden: Option<&'static str>,
 }
@@ -31,34 +37,69 @@ pub(crate) type Part = Vec<Word>;
 /// Programs that run another: the letters of their options with a value, their long ones, and
 /// how many words come before the command.
 const WRAPPERS: &[(&str, &str, &str, usize)] = &[
-    ("arch", "", "", 0), ("builtin", "", "", 0), ("busybox", "", "", 0), ("caffeinate", "tw", "", 0),
-    ("chroot", "", "", 1), ("chrt", "TPD", "", 1), ("command", "", "", 0), ("coproc", "", "", 0),
-    ("dbus-run-session", "", "", 0), ("doas", "uCa", "", 0), ("env", "uC", "unset chdir", 0),
-    ("exec", "a", "", 0), ("fakeroot", "lsib", "", 0), ("firejail", "", "", 0), ("flock", "wE", "", 1),
-    ("gdb", "", "", 0), ("ionice", "cnpPu", "class classdata", 0), ("ltrace", "aeopnsu", "", 0),
-    ("nice", "n", "adjustment", 0), ("nocorrect", "", "", 0), ("noglob", "", "", 0), ("nohup", "", "", 0),
-    ("nsenter", "tSG", "target", 0), ("perf", "eopF", "", 1), ("pkexec", "", "user", 0),
-    ("prlimit", "p", "", 0), ("proxychains", "f", "", 0), ("rlwrap", "", "", 0), ("runuser", "ugG", "user group", 0),
-    ("setarch", "", "", 0), ("setpriv", "", "reuid regid groups", 0), ("setsid", "", "", 0),
-    ("stdbuf", "ioe", "input output error", 0), ("strace", "aeopPsSuEXIbO", "", 0),
+    ("arch", "", "", 0),
+    ("builtin", "", "", 0),
+    ("busybox", "", "", 0),
+    ("caffeinate", "tw", "", 0),
+    ("chroot", "", "", 1),
+    ("chrt", "TPD", "", 1),
+    ("command", "", "", 0),
+    ("coproc", "", "", 0),
+    ("dbus-run-session", "", "", 0),
+    ("doas", "uCa", "", 0),
+    ("env", "uC", "unset chdir", 0),
+    ("exec", "a", "", 0),
+    ("fakeroot", "lsib", "", 0),
+    ("firejail", "", "", 0),
+    ("flock", "wE", "", 1),
+    ("gdb", "", "", 0),
+    ("ionice", "cnpPu", "class classdata", 0),
+    ("ltrace", "aeopnsu", "", 0),
+    ("nice", "n", "adjustment", 0),
+    ("nocorrect", "", "", 0),
+    ("noglob", "", "", 0),
+    ("nohup", "", "", 0),
+    ("nsenter", "tSG", "target", 0),
+    ("perf", "eopF", "", 1),
+    ("pkexec", "", "user", 0),
+    ("prlimit", "p", "", 0),
+    ("proxychains", "f", "", 0),
+    ("rlwrap", "", "", 0),
+    ("runuser", "ugG", "user group", 0),
+    ("setarch", "", "", 0),
+    ("setpriv", "", "reuid regid groups", 0),
+    ("setsid", "", "", 0),
+    ("stdbuf", "ioe", "input output error", 0),
+    ("strace", "aeopPsSuEXIbO", "", 0),
     ("sudo", "ugpCcrtThUDR", "user group host prompt chdir role type other-user", 0),
-    ("systemd-run", "pMutGE", "unit property slice uid gid setenv", 0), ("taskset", "", "", 1),
-    ("then", "", "", 0), ("time", "fo", "format output", 0), ("timeout", "ks", "kill-after signal", 1),
-    ("torsocks", "", "", 0), ("toybox", "", "", 0), ("unbuffer", "", "", 0),
-    ("unshare", "SGRw", "root wd", 0), ("valgrind", "", "", 0), ("watch", "n", "interval", 0),
+    ("systemd-run", "pMutGE", "unit property slice uid gid setenv", 0),
+    ("taskset", "", "", 1),
+    ("then", "", "", 0),
+    ("time", "fo", "format output", 0),
+    ("timeout", "ks", "kill-after signal", 1),
+    ("torsocks", "", "", 0),
+    ("toybox", "", "", 0),
+    ("unbuffer", "", "", 0),
+    ("unshare", "SGRw", "root wd", 0),
+    ("valgrind", "", "", 0),
+    ("watch", "n", "interval", 0),
     ("xargs", "aEdILnPs", "arg-file delimiter max-args max-procs max-chars replace", 0),
-    ("parallel", "jSaN", "jobs", 0), ("xvfb-run", "enps", "", 0),
+    ("parallel", "jSaN", "jobs", 0),
+    ("xvfb-run", "enps", "", 0),
 ];
 
 /// Programs whose arguments are read as lines for a shell, each or as one.
-const READERS: &[&str] =
-    &["env", "eval", "flock", "parallel", "runuser", "script", "ssh", "su", "trap", "watch", "alias"];
+const READERS: &[&str] = &[
+    "env", "eval", "flock", "parallel", "runuser", "script", "ssh", "su", "trap", "watch", "alias",
+];
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ash", "rbash", "fish", "mksh"];
 
 /// Words of the shell's own language that a command may follow.
-const KEYWORDS: &[&str] =
-    &["if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "fi", "done", "esac", "coproc", "function"];
+const KEYWORDS: &[&str] = &[
+    "if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "fi", "done", "esac",
+    "coproc", "function",
+];
 
 /// Finds all commands in a command.
 pub(crate) fn collect_parts(command: &CommandLine) -> Parts {
@@ -66,7 +107,7 @@ pub(crate) fn collect_parts(command: &CommandLine) -> Parts {
     match command {
         CommandLine::Argv { argv } => {
             let words: Vec<Word> = argv.iter().map(|word| Word::literal(word)).collect();
-            search.visit(&Call { words, piped: false }, 0, &[]);
+            search.visit(&Call { words, piped: false }, 0, &mut Vec::new());
         }
         CommandLine::Shell { program: _, login: _, script } => search.visit_script(script, 0),
     }
@@ -76,6 +117,7 @@ pub(crate) fn collect_parts(command: &CommandLine) -> Parts {
 #[derive(Default)]
 struct Search {
     found: Parts,
+    steps: usize,
 }
 
 impl Search {
@@ -84,23 +126,27 @@ impl Search {
     }
 
     fn visit_script(&mut self, script: &str, depth: usize) {
-        if depth > DEPTH_MAX || script.len() > SEARCHED_BYTES_MAX {
+        self.steps += script.len();
+        if depth > DEPTH_MAX || script.len() > SEARCHED_BYTES_MAX || self.steps > STEPS_MAX {
             return self.hide("it is too long or too deep to be searched");
         }
-        let Line { calls, unread, fed, odd: _ } = read_line(script);
+        let Line { calls, unread, mut fed, mut files, odd: _ } = read_line(script);
+        self.found.files.append(&mut files);
         if unread {
             self.hide("it is too deep to be searched");
         }
         for call in &calls {
-            self.visit(call, depth, &fed);
+            self.visit(call, depth, &mut fed);
         }
     }
 
     /// Takes a call in, and what it calls; `fed` are the texts that its line feeds to commands.
-    fn visit(&mut self, call: &Call, depth: usize, fed: &[String]) {
+    fn visit(&mut self, call: &Call, depth: usize, fed: &mut Vec<String>) {
         let words = strip_front(&call.words);
         let Some((program, arguments)) = words.split_first() else { return };
-        if depth > DEPTH_MAX || self.found.parts.len() >= PARTS_MAX {
+        self.steps += words.len();
+        let is_long = self.found.parts.len() >= PARTS_MAX || self.steps > STEPS_MAX;
+        if depth > DEPTH_MAX || is_long {
             return self.hide("it has too many commands to be searched");
         }
         self.found.parts.push(words.to_vec());
@@ -129,21 +175,24 @@ impl Search {
         if READERS.contains(&name.as_str()) {
             self.visit_texts(&name, arguments, depth);
         }
-        if let Some((_, letters, long, before)) = WRAPPERS.iter().find(|(known, ..)| *known == name) {
+        if let Some((_, letters, long, before)) = WRAPPERS.iter().find(|(known, ..)| *known == name)
+        {
             let rest = skip_options(arguments, letters, long);
             let rest = strip_assignments(rest).get(*before..).unwrap_or_default();
             self.visit(&inner(rest), depth + 1, fed);
         }
     }
 
-    fn visit_shell(&mut self, words: &[Word], piped: bool, depth: usize, fed: &[String]) {
+    fn visit_shell(&mut self, words: &[Word], piped: bool, depth: usize, fed: &mut Vec<String>) {
         let rest = skip_options(words, "oO", "rcfile init-file");
         let options = words.len() - rest.len();
         let has_script = words.iter().take(options).any(|word| {
             word.text.starts_with('-') && !word.text.starts_with("--") && word.text.contains('c')
         });
         match rest.first() {
-            Some(script) if has_script && script.open => self.hide("its script is known to a shell alone"),
+            Some(script) if has_script && script.open => {
+                self.hide("its script is known to a shell alone")
+            }
             Some(script) if has_script => self.visit_script(&script.text, depth + 1),
             Some(_) => {}
             None if fed.is_empty() && !piped => {}
@@ -151,8 +200,8 @@ impl Search {
                 if piped {
                     self.hide("a shell in it reads what another command writes");
                 }
-                for text in fed {
-                    self.visit_script(text, depth + 1);
+                for text in std::mem::take(fed) {
+                    self.visit_script(&text, depth + 1);
                 }
             }
         }
@@ -167,7 +216,7 @@ impl Search {
             let after = rest.get(at + 1..).unwrap_or_default();
             let end = after.iter().position(|word| word.text == ";" || word.text == "+");
             let (inner, next) = after.split_at(end.unwrap_or(after.len()));
-            self.visit(&Call { words: inner.to_vec(), piped: false }, depth + 1, &[]);
+            self.visit(&Call { words: inner.to_vec(), piped: false }, depth + 1, &mut Vec::new());
             rest = next;
         }
     }
@@ -185,7 +234,8 @@ impl Search {
         }
         for text in texts {
             let text = text.strip_prefix("-S").unwrap_or(text);
-            let text = if name == "alias" { text.split_once('=').map_or(text, |it| it.1) } else { text };
+            let text =
+                if name == "alias" { text.split_once('=').map_or(text, |it| it.1) } else { text };
             if is_line(text) || name == "alias" {
                 self.visit_script(text, depth + 1);
             }

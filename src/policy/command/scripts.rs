@@ -48,7 +48,8 @@ fn skip_sed_address(text: &str) -> Option<&str> {
         let after = skip_delimited(pattern, '/')?;
         return Some(after.strip_prefix('I').unwrap_or(after));
     }
-    let digits = |text: &'_ str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let digits =
+        |text: &'_ str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let after = text.get(digits(text)..)?;
     match after.strip_prefix('~') {
         Some(step) if digits(text) > 0 => step.get(digits(step)..),
@@ -62,7 +63,10 @@ fn skip_sed_substitution(text: &str) -> Option<&str> {
     let pattern = text.get(1..)?;
     let replacement = skip_delimited(pattern, delimiter)?;
     let flags = skip_delimited(replacement, delimiter)?;
-    Some(flags.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, 'g' | 'p' | 'i' | 'I')))
+    Some(
+        flags
+            .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, 'g' | 'p' | 'i' | 'I')),
+    )
 }
 
 /// Skips up to behind the delimiter. Seds disagree on what ends a pattern with the delimiter in
@@ -91,7 +95,8 @@ fn skip_delimited(text: &str, delimiter: char) -> Option<&str> {
 pub(super) fn is_harmless_awk(program: &str) -> bool {
     // `>=` compares wherever it stands: the longest sign is read.
     let program = program.replace(">=", "");
-    let does_more = ["system", "getline", "close", "fflush", "extension", ">", "|", "@", "\\\n", "`"];
+    let does_more =
+        ["system", "getline", "close", "fflush", "extension", ">", "|", "@", "\\\n", "`"];
     !does_more.iter().any(|word| program.contains(word))
 }
 
@@ -116,8 +121,8 @@ pub(super) fn is_harmless_format(format: &str) -> bool {
 /// brackets in its word, and so do numbers that are none.
 pub(super) fn is_harmless_test(words: &[&str]) -> bool {
     const UNARY: &[&str] = &[
-        "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-n", "-z", "-b", "-c", "-p", "-S", "-g",
-        "-u", "-k", "-O", "-G", "-N",
+        "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-n", "-z", "-b", "-c", "-p", "-S",
+        "-g", "-u", "-k", "-O", "-G", "-N",
     ];
     const BINARY: &[&str] = &["=", "==", "!=", "-nt", "-ot", "-ef"];
     const NUMERIC: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];

@@ -109,7 +109,12 @@ pub(super) fn parse_rules(file: &RuleFile<'_>) -> Result<(Vec<Rule>, Vec<String>
     let parsed: FileToml = toml::from_str(file.text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let message = error.message().lines().next().unwrap_or("it is not TOML").to_owned();
-        fail(file, start, message, "a rule begins with [[rule]] and has an action: allow, ask or deny")
+        fail(
+            file,
+            start,
+            message,
+            "a rule begins with [[rule]] and has an action: allow, ask or deny",
+        )
     })?;
     if parsed.rule.len() > RULES_MAX {
         let message = format!("there are more than {RULES_MAX} rules");
@@ -119,10 +124,15 @@ pub(super) fn parse_rules(file: &RuleFile<'_>) -> Result<(Vec<Rule>, Vec<String>
     for spanned in parsed.rule {
         let start = spanned.span().start;
         let place = format!("{}:{}", file.label, line_of(file.text, start));
-        let made = build_rule(spanned.into_inner(), place).and_then(|made| check_examples(&made).map(|()| made));
-        let Made { rule: mut built, .. } = made.map_err(|(message, hint)| fail(file, start, message, hint))?;
+        let made = build_rule(spanned.into_inner(), place)
+            .and_then(|made| check_examples(&made).map(|()| made));
+        let Made { rule: mut built, .. } =
+            made.map_err(|(message, hint)| fail(file, start, message, hint))?;
         if file.origin == Origin::Project && std::mem::take(&mut built.leaves_sandbox) {
-            notes.push(format!("{}: `sandbox = false` is ignored: a project cannot say it", built.place));
+            notes.push(format!(
+                "{}: `sandbox = false` is ignored: a project cannot say it",
+                built.place
+            ));
         }
         rules.push(built);
     }
@@ -161,7 +171,10 @@ fn build_rule(written: RuleToml, place: String) -> Result<Made, Mistake> {
         return Err(("`sandbox` belongs to a rule that allows a program".to_owned(), hint));
     }
     if !written.args.is_empty() && !is_program {
-        return Err(("`args` needs `program`".to_owned(), "name the program whose arguments these are"));
+        return Err((
+            "`args` needs `program`".to_owned(),
+            "name the program whose arguments these are",
+        ));
     }
     let matcher = build_matcher(written)?;
     if matches!(matcher, Matcher::Read { .. }) && action != RuleAction::Deny {
@@ -195,32 +208,44 @@ fn build_matcher(written: RuleToml) -> Result<Matcher, Mistake> {
     match (given.next(), given.next()) {
         (Some(matcher), None) => Ok(matcher),
         (None, _) => Err(("the rule matches nothing".to_owned(), hint)),
-        (Some(_), Some(_)) => Err(("the rule matches more than one kind of thing".to_owned(), hint)),
+        (Some(_), Some(_)) => {
+            Err(("the rule matches more than one kind of thing".to_owned(), hint))
+        }
     }
 }
 
 fn check_words(matcher: &Matcher) -> Result<(), Mistake> {
     let lists: Vec<&Vec<String>> = match matcher {
         Matcher::Program { programs, args } => std::iter::once(programs).chain(args).collect(),
-        Matcher::Path { patterns } | Matcher::Read { patterns } | Matcher::Write { patterns } => vec![patterns],
+        Matcher::Path { patterns } | Matcher::Read { patterns } | Matcher::Write { patterns } => {
+            vec![patterns]
+        }
         Matcher::Tool { names } => vec![names],
         Matcher::Mcp { tools, .. } => vec![tools],
         Matcher::Host { hosts } => vec![hosts],
         Matcher::Everything => vec![],
     };
     if lists.iter().any(|list| list.is_empty()) {
-        return Err(("an empty list matches nothing".to_owned(), "leave the key out, or give a word"));
+        return Err((
+            "an empty list matches nothing".to_owned(),
+            "leave the key out, or give a word",
+        ));
     }
     if let Matcher::Program { programs, .. } = matcher
-        && let Some(program) = programs.iter().find(|it| it.is_empty() || it.contains([' ', '\t', '\n']))
+        && let Some(program) =
+            programs.iter().find(|it| it.is_empty() || it.contains([' ', '\t', '\n']))
     {
         let hint = "`program` is one word; what follows belongs into `args`";
         return Err((format!("{program:?} is no program's name"), hint));
     }
     if let Matcher::Host { hosts } = matcher
-        && let Some(host) = hosts.iter().find(|it| it.is_empty() || it.contains(['/', ':', ' ', '@']))
+        && let Some(host) =
+            hosts.iter().find(|it| it.is_empty() || it.contains(['/', ':', ' ', '@']))
     {
-        return Err((format!("{host:?} is no host's name"), "for example: \"example.org\" or \"*.example.org\""));
+        return Err((
+            format!("{host:?} is no host's name"),
+            "for example: \"example.org\" or \"*.example.org\"",
+        ));
     }
     Ok(())
 }

@@ -7,7 +7,9 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use crate::policy::command::{Knowledge, Parts, Word, base_name, check_command, collect_parts};
+use crate::policy::command::{
+    Knowledge, Parts, Word, base_name, check_command, collect_parts, is_known_read_only,
+};
 use crate::policy::paths::{matches_any, matches_name};
 use crate::policy::rules::{Matcher, Rule, RuleAction, Rules};
 use crate::protocol::{CommandLine, Effect};
@@ -54,7 +56,7 @@ impl Rules {
             return None;
         }
         let by_kind = match subject.effect {
-            Effect::Run { command, .. } => self.judge_command(command),
+            Effect::Run { command, cwd, .. } => self.judge_command(command, cwd, subject.home),
             Effect::Read { paths } => self.judge_reading(paths, subject.home),
             Effect::Write { changes } => {
                 let paths: Vec<PathBuf> = changes
@@ -85,20 +87,55 @@ impl Rules {
 
     /// Returns what the rules say of a command: what denies or asks in any part of it, what
     /// allows in all.
-    pub(crate) fn judge_command(&self, command: &CommandLine) -> Option<Ruled> {
-        let mut programs = self.rules.iter().filter(|rule| rule.is_about_programs()).peekable();
-        programs.peek()?;
+    pub(crate) fn judge_command(
+        &self,
+        command: &CommandLine,
+        cwd: &Path,
+        home: &Path,
+    ) -> Option<Ruled> {
+        if self.rules.is_empty() {
+            return None;
+        }
         let parts = collect_parts(command);
-        let mut found = None;
+        let mut found = self.judge_named_files(command, &parts, cwd, home);
+        let programs = self.rules.iter().filter(|rule| rule.is_about_programs());
         for rule in programs.filter(|rule| rule.action != RuleAction::Allow) {
             let said = match rule.likeness_to_parts(&parts) {
                 Likeness::Same => rule.say(),
-                Likeness::Open => rule.ask_instead(parts.hidden.unwrap_or("a word of it is known to a shell alone")),
+                Likeness::Open => rule
+                    .ask_instead(parts.hidden.unwrap_or("a word of it is known to a shell alone")),
                 Likeness::None => continue,
             };
             found = stricter(found, Some(said));
         }
         found.or_else(|| self.judge_allowed(command))
+    }
+
+    /// Returns what the rules say of the files that a command names. What it finds in other ways is
+    /// for the sandbox to hide.
+    fn judge_named_files(
+        &self,
+        command: &CommandLine,
+        parts: &Parts,
+        cwd: &Path,
+        home: &Path,
+    ) -> Option<Ruled> {
+        let mut rules = self
+            .rules
+            .iter()
+            .filter(|rule| rule.is_about_files() && rule.action != RuleAction::Allow)
+            .peekable();
+        rules.peek()?;
+        let only_reads = is_known_read_only(command);
+        let words = parts.parts.iter().flatten().chain(&parts.files);
+        let paths: Vec<PathBuf> =
+            words.filter_map(|word| named_path(&word.text, cwd, home)).collect();
+        let matching = rules.filter(|rule| {
+            let hides =
+                rule.action == RuleAction::Deny && !matches!(rule.matcher, Matcher::Write { .. });
+            (hides || !only_reads) && paths.iter().any(|path| rule.matches_path(path, home))
+        });
+        matching.fold(None, |found, rule| stricter(found, Some(rule.say())))
     }
 
     /// Returns the rule that allows a command whose every part is allowed or only reads.
@@ -116,7 +153,8 @@ impl Rules {
         };
         let outside = |words: &[Word]| allowed_by(words, true);
         let anywhere = |words: &[Word]| allowed_by(words, false);
-        let leaves = check_command(command, Knowledge { tables: false, allows: Some(&outside) }).is_ok();
+        let leaves =
+            check_command(command, Knowledge { tables: false, allows: Some(&outside) }).is_ok();
         let is_allowed = leaves || {
             used.replace(None);
             check_command(command, Knowledge { tables: true, allows: Some(&anywhere) }).is_ok()
@@ -139,7 +177,8 @@ impl Rules {
 
     /// Returns what the rules say of changes: the strictest of the files counts.
     pub(super) fn judge_paths(&self, paths: &[PathBuf], home: &Path) -> Option<Ruled> {
-        let is_about = |rule: &Rule| matches!(rule.matcher, Matcher::Path { .. } | Matcher::Write { .. });
+        let is_about =
+            |rule: &Rule| matches!(rule.matcher, Matcher::Path { .. } | Matcher::Write { .. });
         let said: Vec<Option<Ruled>> = paths
             .iter()
             .map(|path| self.first(|rule| is_about(rule) && rule.matches_path(path, home)))
@@ -171,6 +210,10 @@ impl Rule {
     fn ask_instead(&self, because: &str) -> Ruled {
         let reason = format!("the rule at {} may be about it: {because}", self.place);
         Ruled { action: RuleAction::Ask, reason, ..self.say() }
+    }
+
+    fn is_about_files(&self) -> bool {
+        matches!(self.matcher, Matcher::Path { .. } | Matcher::Read { .. } | Matcher::Write { .. })
     }
 
     fn is_about_programs(&self) -> bool {
@@ -227,7 +270,9 @@ impl Rule {
 
     pub(super) fn matches_path(&self, path: &Path, home: &Path) -> bool {
         match &self.matcher {
-            Matcher::Path { patterns } | Matcher::Read { patterns } | Matcher::Write { patterns } => {
+            Matcher::Path { patterns }
+            | Matcher::Read { patterns }
+            | Matcher::Write { patterns } => {
                 matches_any(path, patterns.iter().map(String::as_str), home)
             }
             _ => false,
@@ -250,10 +295,25 @@ impl Rule {
         let fold = |name: &str| name.trim_end_matches('.').to_ascii_lowercase();
         let host = fold(host);
         hosts.iter().any(|wanted| match fold(wanted).strip_prefix("*.") {
-            Some(domain) => host.strip_suffix(domain).is_some_and(|sub| sub.len() > 1 && sub.ends_with('.')),
+            Some(domain) => {
+                host.strip_suffix(domain).is_some_and(|sub| sub.len() > 1 && sub.ends_with('.'))
+            }
             None => wanted == "*" || fold(wanted) == host,
         })
     }
+}
+
+/// Returns the path that a word may name: of an option, its value.
+fn named_path(word: &str, cwd: &Path, home: &Path) -> Option<PathBuf> {
+    let text = match word.strip_prefix('-') {
+        Some(option) => option.split_once('=')?.1,
+        None => word,
+    };
+    let path = match text.strip_prefix("~/") {
+        Some(rest) => home.join(rest),
+        None => cwd.join(text),
+    };
+    (!text.is_empty()).then_some(path)
 }
 
 /// Returns the stricter of two; the first where they agree.

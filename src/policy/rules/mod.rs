@@ -86,7 +86,11 @@ impl Rules {
     /// Returns the patterns of files that nothing may read, for the sandbox and the file tools.
     pub(crate) fn hidden_patterns(&self) -> Vec<String> {
         let patterns = self.rules.iter().filter_map(|rule| match &rule.matcher {
-            Matcher::Path { patterns } | Matcher::Read { patterns } if rule.action == RuleAction::Deny => Some(patterns),
+            Matcher::Path { patterns } | Matcher::Read { patterns }
+                if rule.action == RuleAction::Deny =>
+            {
+                Some(patterns)
+            }
             _ => None,
         });
         patterns.flatten().cloned().collect()
