@@ -11,6 +11,8 @@ mod rules;
 
 pub(crate) use check::{CheckDecision, Checked, check};
 pub(crate) use command::is_known_read_only;
+#[cfg(fuzzing)]
+pub(crate) use command::read_words;
 pub(crate) use decide::{Circumstances, Obstacle, decide, find_write_obstacle};
 pub(crate) use rules::{Origin, RuleError, RuleFile, Rules};
 

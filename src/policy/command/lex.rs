@@ -79,6 +79,16 @@ pub(crate) fn read_line(text: &str) -> Line {
     lexer.line
 }
 
+/// Returns the words of a line of one command.
+#[cfg(fuzzing)]
+pub(crate) fn read_words(text: &str) -> Option<Vec<String>> {
+    let line = read_line(text);
+    match line.calls.as_slice() {
+        [call] => Some(call.words.iter().map(|word| word.text.clone()).collect()),
+        _ => None,
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
     End,

@@ -86,6 +86,10 @@ pub(super) fn check_program(program: &Program<'_>, words: &[Word]) -> Result<(),
                 word.text.starts_with(|c| starts.contains(c))
                     || word.text.contains(|c| holds.contains(c))
             };
+            let values = arguments.options.iter().filter_map(|(_, value)| value.as_deref());
+            if values.into_iter().any(|value| value.starts_with(|c| starts.contains(c))) {
+                return Err(format!("a value is more than a name to `{}`", program.name));
+            }
             match arguments.operands.iter().find(odd) {
                 Some(word) => {
                     Err(format!("`{}` is more than a name to `{}`", word.text, program.name))

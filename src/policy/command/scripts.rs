@@ -45,7 +45,7 @@ fn skip_sed_address(text: &str) -> Option<&str> {
         return Some(after);
     }
     if let Some(pattern) = text.strip_prefix('/') {
-        let after = skip_delimited(pattern, '/')?;
+        let after = skip_pattern(pattern, '/')?;
         return Some(after.strip_prefix('I').unwrap_or(after));
     }
     let digits =
@@ -59,35 +59,77 @@ fn skip_sed_address(text: &str) -> Option<&str> {
 
 /// `s/a/b/` with flags that write no file and run nothing.
 fn skip_sed_substitution(text: &str) -> Option<&str> {
-    let delimiter = text.chars().next().filter(|c| c.is_ascii_punctuation() && *c != '\\')?;
+    let delimiter = text.chars().next().filter(|c| "/|,#:;@!%_+~=".contains(*c))?;
     let pattern = text.get(1..)?;
-    let replacement = skip_delimited(pattern, delimiter)?;
-    let flags = skip_delimited(replacement, delimiter)?;
+    let replacement = skip_pattern(pattern, delimiter)?;
+    let flags = skip_replacement(replacement, delimiter)?;
     Some(
         flags
             .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, 'g' | 'p' | 'i' | 'I')),
     )
 }
 
-/// Skips up to behind the delimiter. Seds disagree on what ends a pattern with the delimiter in
-/// brackets, and on newlines: neither is understood.
-fn skip_delimited(text: &str, delimiter: char) -> Option<&str> {
-    let mut letters = text.char_indices();
-    let mut opened = false;
-    while let Some((place, letter)) = letters.next() {
-        match letter {
-            '\\' => {
-                letters.next().filter(|(_, next)| *next != '\n')?;
-            }
+/// Skips a pattern up to behind its delimiter. Seds disagree on whether a delimiter within
+/// brackets ends it, and on escapes there: neither is understood, nor is a newline.
+fn skip_pattern(text: &str, delimiter: char) -> Option<&str> {
+    let mut rest = text;
+    loop {
+        let letter = rest.chars().next()?;
+        let after = rest.get(letter.len_utf8()..)?;
+        rest = match letter {
+            _ if letter == delimiter => return Some(after),
             '\n' => return None,
-            _ if letter == delimiter && opened => return None,
-            _ if letter == delimiter => return text.get(place + letter.len_utf8()..),
-            '[' => opened = true,
-            ']' => opened = false,
-            _ => {}
-        }
+            '\\' => skip_escaped(after)?,
+            '[' => skip_brackets(after, delimiter)?,
+            _ => after,
+        };
     }
-    None
+}
+
+fn skip_escaped(text: &str) -> Option<&str> {
+    let letter = text.chars().next().filter(|letter| *letter != '\n')?;
+    text.get(letter.len_utf8()..)
+}
+
+/// Skips `^]…[:class:]…]`, of which the opening bracket is gone.
+fn skip_brackets(text: &str, delimiter: char) -> Option<&str> {
+    let negated = text.strip_prefix('^').unwrap_or(text);
+    let mut rest = negated.strip_prefix(']').unwrap_or(negated);
+    loop {
+        let letter = rest.chars().next()?;
+        let after = rest.get(letter.len_utf8()..)?;
+        rest = match letter {
+            ']' => return Some(after),
+            '\n' => return None,
+            _ if letter == delimiter => return None,
+            '\\' if after.starts_with(['[', ']', '\\']) => return None,
+            '[' if after.starts_with([':', '.', '=']) => {
+                let kind = after.get(..1)?;
+                let (inside, after) = after.get(1..)?.split_once(&format!("{kind}]"))?;
+                let is_plain = inside.chars().all(|c| c.is_ascii_alphabetic() && c != delimiter);
+                if !is_plain || kind.starts_with(delimiter) {
+                    return None;
+                }
+                after
+            }
+            _ => after,
+        };
+    }
+}
+
+/// Skips a replacement up to behind its delimiter.
+fn skip_replacement(text: &str, delimiter: char) -> Option<&str> {
+    let mut rest = text;
+    loop {
+        let letter = rest.chars().next()?;
+        let after = rest.get(letter.len_utf8()..)?;
+        rest = match letter {
+            _ if letter == delimiter => return Some(after),
+            '\n' => return None,
+            '\\' => skip_escaped(after)?,
+            _ => after,
+        };
+    }
 }
 
 /// Returns whether a program of awk can neither write, run nor fetch: all that does needs one of

@@ -188,8 +188,7 @@ pub(super) const PROGRAMS: &[Program<'static>] = &[
     ),
     p("tac", "br", "s", "before help regex separator= version", Unseen),
     p("rev", "", "", "help version", Unseen),
-    // `-o` keeps a log; a `+` in front is a command.
-    p("less", "NSRFXniIMersEKQ", "", "", Without { starts: "+", holds: "" }),
+    // `less` and other pagers run commands for who types at them.
     p(
         "od",
         "abcdDefFhHiIlLoOsvxX",
@@ -199,7 +198,7 @@ pub(super) const PROGRAMS: &[Program<'static>] = &[
         Unseen,
     ),
     // A second name is written to; `-r` turns it around.
-    p("xxd", "abcCeEgilopsuv", "", "", AtMost(1)),
+    p("xxd", "abcCeEgilopsuv#", "", "", AtMost(1)),
     p("hexdump", "bcCdovxX", "ens", "canonical help no-squeezing", Any),
     p("hd", "vC", "ns", "", Any),
     p(

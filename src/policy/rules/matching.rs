@@ -97,7 +97,8 @@ impl Rules {
             return None;
         }
         let parts = collect_parts(command);
-        let mut found = self.judge_named_files(command, &parts, cwd, home);
+        let mut found = self.first(|rule| rule.matcher == Matcher::Everything);
+        found = stricter(found, self.judge_named_files(command, &parts, cwd, home));
         let programs = self.rules.iter().filter(|rule| rule.is_about_programs());
         for rule in programs.filter(|rule| rule.action != RuleAction::Allow) {
             let said = match rule.likeness_to_parts(&parts) {
