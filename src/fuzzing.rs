@@ -221,15 +221,43 @@ fn same_line(left: &[u8], right: &[u8]) -> bool {
     ended(left, right) || ended(right, left)
 }
 
-/// Holds that every command is judged, as a script and as words, and always the same.
+/// Holds that every command is judged, always the same, and that nothing put in front of a denied
+/// command hides it from its rule: neither words that are understood, nor any wrapper among them.
 pub fn command(data: &[u8]) {
     let text = String::from_utf8_lossy(data).into_owned();
     let argv = text.split('\0').map(str::to_owned).collect();
-    let script = CommandLine::Shell { program: "/bin/sh".to_owned(), login: false, script: text };
-    for command in [script, CommandLine::Argv { argv }] {
+    let shell =
+        |script: String| CommandLine::Shell { program: "/bin/sh".to_owned(), login: false, script };
+    for command in [shell(text.clone()), CommandLine::Argv { argv }] {
         let known = policy::is_known_read_only(&command);
         assert_eq!(policy::is_known_read_only(&command), known);
         let _ = patch::detect(&command);
+    }
+    let mut rules = policy::Rules::default();
+    let denies_zap = policy::RuleFile {
+        label: "r",
+        path: "r",
+        text: "[[rule]]\naction = \"deny\"\nprogram = \"zap\"\n",
+        origin: policy::Origin::User,
+    };
+    rules.read(&denies_zap).unwrap();
+    let root = Path::new("/");
+    let said = |line: String| policy::check(&shell(line), &rules, root, root).decision;
+    let _ = said(text.clone());
+    if policy::is_known_read_only(&shell(text.clone())) {
+        check_known(&text);
+        for joint in ["; ", " && ", " | ", "\n"] {
+            let line = format!("{text}{joint}zap x");
+            assert_eq!(said(line), policy::CheckDecision::Deny, "{joint:?}");
+        }
+    }
+}
+
+/// A known line of one command has the words that another reader of shell words finds in it.
+fn check_known(text: &str) {
+    let words = policy::read_words(text);
+    if !text.contains(['\n', '|', ';', '&', '<', '>']) {
+        assert_eq!(shlex::split(text), words, "the words differ");
     }
 }
 

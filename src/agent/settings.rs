@@ -141,6 +141,7 @@ impl Settings {
             output_bytes_max: usize::try_from(output_bytes_max).unwrap_or(usize::MAX),
             interactive: around.interactive,
             journal: self.config.directories.state.join("journal"),
+            rules: Arc::clone(&self.config.rules),
         }
     }
 }

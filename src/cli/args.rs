@@ -55,6 +55,18 @@ or added line is found. Two things are not: that the end was cut off, and a chan
 last line. Keep the last hash that is printed; `audit verify --last-hash HASH` finds these too.
 Exit codes: 0 whole, 1 damaged or not readable, 2 no such session.";
 
+/// The codes of `execpolicy check`, for its help.
+const EXECPOLICY_AFTER_HELP: &str = "\
+Allowed is what is known to only read, and what your rules.toml or that of a trusted project
+allows; what they deny is denied; all else is asked for. Approval policy and sandbox mode are left
+out of it.
+
+Exit codes:
+  0    allowed; with --stdin: every line was judged
+  2    wrong usage or rules
+  10   asked for
+  11   denied";
+
 /// A small, sharp coding agent for the terminal.
 #[derive(Debug, Parser)]
 #[command(name = "gimlet", version, about, subcommand_precedence_over_arg = true)]
@@ -96,6 +108,8 @@ pub(crate) enum Command {
     /// Show who ran what in a session, and whether its log is whole.
     #[command(after_help = AUDIT_AFTER_HELP)]
     Audit(AuditArgs),
+    /// Ask the policy about a command, without running it.
+    Execpolicy(ExecpolicyArgs),
 }
 
 /// Settings that most subcommands take.
@@ -378,6 +392,39 @@ pub(crate) struct AuditVerifyArgs {
     /// What the last line's hash must be.
     #[arg(long, value_name = "HASH")]
     pub last_hash: Option<String>,
+}
+
+/// `execpolicy`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ExecpolicyArgs {
+    /// What to ask.
+    #[command(subcommand)]
+    pub command: ExecpolicyCommand,
+}
+
+/// Below `execpolicy`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ExecpolicyCommand {
+    /// Say whether a command would be allowed, asked for or denied, and why.
+    #[command(after_help = EXECPOLICY_AFTER_HELP)]
+    Check(ExecpolicyCheckArgs),
+}
+
+/// `execpolicy check`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ExecpolicyCheckArgs {
+    /// Print one JSON object per command: command, decision, reason, rule.
+    #[arg(long)]
+    pub json: bool,
+    /// Read commands from stdin, one a line.
+    #[arg(long, conflicts_with = "words")]
+    pub stdin: bool,
+    /// Use the rules of this file, and not your own and the project's. Repeatable.
+    #[arg(long, value_name = "FILE")]
+    pub rules: Vec<PathBuf>,
+    /// A program and its arguments, or one text that a shell would read.
+    #[arg(last = true, value_name = "CMD", required_unless_present = "stdin")]
+    pub words: Vec<String>,
 }
 
 /// `--sandbox`.

@@ -21,6 +21,10 @@ pub(crate) enum ExitCode {
     LimitReached = 4,
     /// There is no key, or the server refuses it.
     NoCredentials = 5,
+    /// `execpolicy check`: the command would be asked for.
+    WouldAsk = 10,
+    /// `execpolicy check`: the command would be denied.
+    WouldDeny = 11,
     /// SIGHUP.
     HungUp = 129,
     /// SIGINT, or the user.

@@ -59,6 +59,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Changes(args)) => commands::changes::run(&args, &settings),
         Some(Command::Audit(args)) => commands::audit::run(&args),
         Some(Command::Config(args)) => commands::config::run(&args, &settings),
+        Some(Command::Execpolicy(args)) => commands::execpolicy::run(&args, &settings),
         None => {
             let hint = "gimlet exec \"what to do\" works now; gimlet demo shows it without a key";
             out::report_error("the terminal interface is not part of this version", Some(hint));

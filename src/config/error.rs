@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use crate::policy::RuleError;
+
 /// A configuration that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -59,6 +61,9 @@ pub enum ConfigError {
         /// Why.
         message: String,
     },
+    /// The user's own rules cannot be used.
+    #[error(transparent)]
+    Rules(#[from] RuleError),
     /// A file cannot be read or written.
     #[error("cannot {action} {}: {message}", path.display())]
     File {
@@ -86,6 +91,7 @@ impl ConfigError {
             Self::Profile { existing, .. } => Some(format!("there are: {}", existing.join(", "))),
             Self::Directory { .. } => Some("name a directory that exists".into()),
             Self::Home { .. } => Some("set HOME, or GIMLET_HOME to an absolute path".into()),
+            Self::Rules(error) => Some(error.hint.clone()),
             Self::File { action: "write", .. } => {
                 Some("check its permissions and free space, or set GIMLET_HOME".into())
             }

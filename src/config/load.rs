@@ -15,9 +15,10 @@ use crate::config::layers::{
 };
 use crate::config::resolve::{Facts, Resolved, SessionFlags, build_defaults, resolve};
 use crate::config::trust::{
-    ProjectContent, Trust, find_unread, load_project, load_text, load_trust_list,
+    ProjectContent, RULES_FILE, Trust, find_unread, load_project, load_text, load_trust_list,
 };
 use crate::config::{ConfigError, ConfigNote, Directories};
+use crate::policy::{Origin, RuleFile, Rules};
 
 /// All that `load` starts from.
 #[derive(Debug, Clone)]
@@ -121,7 +122,8 @@ pub fn load(inputs: LoadInputs) -> Result<Loaded, ConfigError> {
     let markers = own.project_root_markers.clone().unwrap_or_default();
     let project_root = find_project_root(&cwd, &markers);
     let project = Project { root: &project_root, directories: &inputs.directories, own: &own };
-    let (trusted, layer) = load_project_layer(project, &mut files, &mut notes)?;
+    let mut rules = load_own_rules(&inputs.directories.config, &mut files, &mut notes)?;
+    let (trusted, layer) = load_project_layer(project, &mut rules, &mut files, &mut notes)?;
     if let Some(layer) = layer {
         layers.insert(stronger_count, layer);
     }
@@ -137,6 +139,7 @@ pub fn load(inputs: LoadInputs) -> Result<Loaded, ConfigError> {
         env: inputs.env,
         stored_key: inputs.stored_key,
         trusted,
+        rules,
         session,
         notes,
     };
@@ -248,6 +251,55 @@ fn find_project_root(cwd: &Path, markers: &[String]) -> PathBuf {
     cwd.ancestors().find(is_root).unwrap_or(cwd).to_path_buf()
 }
 
+/// Reads the user's own rules; what is wrong with them must be mended first.
+fn load_own_rules(
+    config: &Path,
+    files: &mut Vec<(PathBuf, FileUse)>,
+    notes: &mut Vec<ConfigNote>,
+) -> Result<Rules, ConfigError> {
+    let mut rules = Rules::default();
+    let path = config.join("rules.toml");
+    let Some(text) = load_text(&path)? else { return Ok(rules) };
+    let shown = path.display().to_string();
+    let file =
+        RuleFile { label: "your rules.toml", path: &shown, text: &text, origin: Origin::User };
+    let ignored = rules.read(&file)?;
+    notes.extend(ignored.into_iter().map(|message| ConfigNote { message, hint: None }));
+    files.push((path, FileUse::Read));
+    Ok(rules)
+}
+
+/// Adds the rules of a trusted project. Where they cannot be read, one may be among them that
+/// denies: all that does more than look is asked for.
+fn read_project_rules(
+    content: &ProjectContent,
+    trusted: bool,
+    rules: &mut Rules,
+    files: &mut Vec<(PathBuf, FileUse)>,
+    notes: &mut Vec<ConfigNote>,
+) {
+    let Some(text) = content.text(RULES_FILE) else { return };
+    let path = content.root.join(RULES_FILE);
+    if !trusted {
+        return files.insert(0, (path, FileUse::Untrusted));
+    }
+    let shown = path.display().to_string();
+    let file = RuleFile { label: RULES_FILE, path: &shown, text, origin: Origin::Project };
+    match rules.read(&file) {
+        Ok(ignored) => {
+            notes.extend(ignored.into_iter().map(|message| ConfigNote { message, hint: None }));
+        }
+        Err(error) => {
+            let place = format!("{RULES_FILE}:{}", error.line);
+            rules.ask_for_everything(&place, "the project's rules cannot be read");
+            let message =
+                format!("all but reading is asked for, because of the project's rules: {error}");
+            notes.push(ConfigNote { message, hint: Some(error.hint) });
+        }
+    }
+    files.insert(0, (path, FileUse::Read));
+}
+
 #[derive(Clone, Copy)]
 struct Project<'a> {
     root: &'a Path,
@@ -257,6 +309,7 @@ struct Project<'a> {
 
 fn load_project_layer(
     project: Project<'_>,
+    rules: &mut Rules,
     files: &mut Vec<(PathBuf, FileUse)>,
     notes: &mut Vec<ConfigNote>,
 ) -> Result<(bool, Option<Layer>), ConfigError> {
@@ -280,6 +333,7 @@ fn load_project_layer(
         }
     };
     let trusted = judge_project(project, &content, notes);
+    read_project_rules(&content, trusted, rules, files, notes);
     let path = project.root.join(".gimlet/config.toml");
     let Some(text) = content.text(".gimlet/config.toml") else {
         files.insert(0, (path, FileUse::Absent));

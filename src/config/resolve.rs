@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use toml::Table;
 
@@ -18,6 +19,7 @@ use crate::config::{
     Config, ConfigError, ConfigNote, Directories, Inherit, McpServer, ProjectDocs, SandboxSettings,
     ShellEnvironment, SnapshotSettings,
 };
+use crate::policy::Rules;
 use crate::protocol::{ApprovalPolicy, ModelName, Network, Pattern, SandboxLevel};
 
 /// All that decides a configuration beside its layers.
@@ -35,6 +37,8 @@ pub struct Facts {
     pub linked_profiles: Vec<PathBuf>,
     /// Whether the project's own configuration acts.
     pub trusted: bool,
+    /// What is allowed, asked or denied by rule.
+    pub rules: Rules,
     /// What flags say that is no setting.
     pub session: SessionFlags,
     /// What was odd so far.
@@ -190,6 +194,10 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
     let mut sandbox = build_sandbox(&merged, &facts.directories, &facts.session.add_dirs);
     let linked = facts.linked_profiles.iter().map(|path| path.to_string_lossy().into_owned());
     sandbox.deny_read.extend(linked.map(Pattern));
+    // What a rule hides is hidden by the sandbox as well, and behind links.
+    let hidden = facts.rules.hidden_patterns();
+    sandbox.deny_read.extend(hidden.iter().filter_map(|it| anchor(it, &facts.cwd)));
+    sandbox.deny_read.extend(hidden.into_iter().map(Pattern));
     let mcp_servers = build_mcp_servers(&merged.mcp_servers, &mut notes);
     let disabled_tools = build_disabled_tools(&merged);
     let key_variables = find_key_variables(&merged);
@@ -222,6 +230,7 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
         mask_secrets: merged.mask_secrets.unwrap_or(true),
         ephemeral: facts.session.ephemeral,
         trusted: facts.trusted,
+        rules: Arc::new(facts.rules),
         notes,
     })
 }
@@ -287,6 +296,12 @@ fn build_deny_read(directories: &Directories) -> Vec<Pattern> {
         .chain(config)
         .chain(SECRET_HOME_PATHS.iter().map(|path| Pattern((*path).to_owned())))
         .collect()
+}
+
+/// Returns a pattern that begins nowhere as one that begins here: mounts need a place.
+fn anchor(pattern: &str, cwd: &Path) -> Option<Pattern> {
+    let begins_nowhere = !pattern.starts_with(['/', '~', '*']);
+    begins_nowhere.then(|| Pattern(cwd.join(pattern).to_string_lossy().into_owned()))
 }
 
 fn build_deny_write(directories: &Directories) -> Vec<PathBuf> {

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use crate::policy::Rules;
 use crate::protocol::{
     ApprovalPolicy, GitAccess, ModelName, Network, Pattern, SandboxLevel, SandboxMode,
 };
@@ -61,6 +63,8 @@ pub struct Config {
     pub ephemeral: bool,
     /// Whether the user trusts this project's own configuration.
     pub trusted: bool,
+    /// What is allowed, asked or denied by rule.
+    pub rules: Arc<Rules>,
     /// Odd things found on the way, for the user.
     pub notes: Vec<ConfigNote>,
 }

@@ -1,6 +1,6 @@
 //! Runs `tests/fixtures/config/*`: files, variables and flags in, the resolved `Config` out.
 //!
-//! A folder holds `user.toml`, `project.toml`, `NAME.profile.toml`, `env.txt`, `args.txt`, each
+//! A folder holds `user.toml`, `user_rules.toml`, the same of `project`, `NAME.profile.toml`, `env.txt`, `args.txt`, each
 //! optional, and `expected.txt` (what differs from the defaults, then notes and explanations)
 //! or `error.txt`. `args.txt` has one flag a line: `-c KEY=VALUE`, `--profile NAME`, `--cd DIR`,
 //! `--add-dir DIR`, `--stored-key KEY`, and for the test alone `--trust` and `--explain KEY`.
@@ -72,6 +72,8 @@ impl World {
             match path.file_name().unwrap().to_str().unwrap() {
                 "user.toml" => world.write("home/gimlet/config.toml", &text),
                 "project.toml" => world.write("project/.gimlet/config.toml", &text),
+                "user_rules.toml" => world.write("home/gimlet/rules.toml", &text),
+                "project_rules.toml" => world.write("project/.gimlet/rules.toml", &text),
                 "env.txt" => {
                     world.inputs.env.extend(
                         text.lines()

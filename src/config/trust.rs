@@ -16,7 +16,10 @@ use crate::text::hex::encode_hex;
 
 /// The files of a project that can run something or change what is confined. A file that
 /// comes to act for a project must be named here first.
-pub const ACTING_FILES: &[&str] = &[".gimlet/config.toml"];
+pub const ACTING_FILES: &[&str] = &[".gimlet/config.toml", RULES_FILE];
+
+/// A project's rules, below its root.
+pub const RULES_FILE: &str = ".gimlet/rules.toml";
 
 /// What other agents, or other versions of this one, act on in a project. It does nothing here,
 /// and who relies on it is told so.

@@ -21,10 +21,15 @@
 //! | sub-agent | allow | allow | allow |
 //!
 //! Danger-full-access: writes and commands go on outside, after a question under `untrusted`.
+//!
+//! A rule is laid over this: deny refuses, ask asks, allow answers the question; it leaves the
+//! sandbox only where it says so.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::policy::is_known_read_only;
+use crate::policy::paths::{matches_any, normalize};
+use crate::policy::rules::{RuleAction, Ruled, Rules, Subject};
 use crate::protocol::{
     ApprovalPolicy, ChangeKind, CommandLine, Decision, DecisionAction, Effect, FileChange,
     GitAccess, Justification, Network, RemoteHints, SandboxLevel, SandboxMode, SandboxPolicy,
@@ -51,10 +56,72 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) interactive: bool,
     /// The user's home directory, for `~` in patterns.
     pub(crate) home: &'a Path,
+    /// What the user wants allowed, asked or denied.
+    pub(crate) rules: &'a Rules,
 }
 
-/// Decides what happens with a call that would have this effect.
-pub(crate) fn decide(effect: &Effect, around: &Circumstances<'_>) -> Decision {
+/// Decides what happens with a call of this tool that would have this effect.
+pub(crate) fn decide(effect: &Effect, tool: &str, around: &Circumstances<'_>) -> Decision {
+    let plain = decide_without_rules(effect, around);
+    let said = around.rules.judge(&Subject { effect, tool, home: around.home });
+    match said {
+        None => plain,
+        Some(said) => apply_rule(said, plain, effect, around),
+    }
+}
+
+/// Lays what a rule says over what would hold without it. What is refused stays so, unless the
+/// refusal is only that nobody is asked, and the rule answers.
+fn apply_rule(
+    said: Ruled,
+    plain: Decision,
+    effect: &Effect,
+    around: &Circumstances<'_>,
+) -> Decision {
+    let Ruled { action, reason, place, leaves_sandbox } = said;
+    let outside =
+        matches!(plain.action, DecisionAction::AskUnsandboxed | DecisionAction::AllowUnsandboxed);
+    let unasked = plain.action == DecisionAction::Deny && around.approval == ApprovalPolicy::Never;
+    let open = around.sandbox.mode == SandboxMode::DangerFullAccess;
+    let with = |action| Decision { action, reason: reason.clone(), rule: Some(place.clone()) };
+    match action {
+        RuleAction::Deny => with(DecisionAction::Deny),
+        RuleAction::Ask if plain.action == DecisionAction::Deny => plain,
+        RuleAction::Ask if around.approval == ApprovalPolicy::Never => with(DecisionAction::Deny),
+        RuleAction::Ask if outside => with(DecisionAction::AskUnsandboxed),
+        RuleAction::Ask => with(DecisionAction::Ask),
+        RuleAction::Allow if unasked => {
+            let asking = Circumstances { approval: ApprovalPolicy::OnRequest, ..*around };
+            match decide_without_rules(effect, &asking) {
+                asked if asked.action == DecisionAction::Deny => plain,
+                asked => {
+                    let said = Ruled { action, reason, place, leaves_sandbox };
+                    match apply_rule(said, asked, effect, &asking) {
+                        // What the rule does not answer is still for nobody to ask.
+                        still if is_question(still.action) => plain,
+                        answered => answered,
+                    }
+                }
+            }
+        }
+        RuleAction::Allow if leaves_sandbox => with(DecisionAction::AllowUnsandboxed),
+        RuleAction::Allow => match plain.action {
+            DecisionAction::Ask => with(DecisionAction::Allow),
+            // Where nothing confines commands, an allowed one runs as all others do.
+            DecisionAction::AskUnsandboxed if open => with(DecisionAction::AllowUnsandboxed),
+            DecisionAction::AskUnsandboxed | DecisionAction::Deny => plain,
+            DecisionAction::Allow
+            | DecisionAction::AllowReadOnly
+            | DecisionAction::AllowUnsandboxed => with(plain.action),
+        },
+    }
+}
+
+fn is_question(action: DecisionAction) -> bool {
+    matches!(action, DecisionAction::Ask | DecisionAction::AskUnsandboxed)
+}
+
+fn decide_without_rules(effect: &Effect, around: &Circumstances<'_>) -> Decision {
     match effect {
         Effect::None => allow("it touches nothing"),
         Effect::Read { paths } => decide_read(paths, around),
@@ -118,6 +185,17 @@ pub(crate) enum Obstacle {
     Asks(String),
     /// Nobody can.
     Forbids(String),
+}
+
+impl Ruled {
+    /// Returns what a rule sets against writing a path; nothing where it allows.
+    pub(crate) fn as_obstacle(&self) -> Option<Obstacle> {
+        match self.action {
+            RuleAction::Allow => None,
+            RuleAction::Ask => Some(Obstacle::Asks(self.reason.clone())),
+            RuleAction::Deny => Some(Obstacle::Forbids(self.reason.clone())),
+        }
+    }
 }
 
 /// Returns what stands against writing a path, judged by its text alone.
@@ -284,111 +362,7 @@ fn decide_remote(hints: RemoteHints, around: &Circumstances<'_>) -> Decision {
 }
 
 fn is_hidden(path: &Path, policy: &SandboxPolicy, home: &Path) -> bool {
-    let path = normalize(path);
-    policy.deny_read.iter().any(|pattern| {
-        let text = pattern.0.strip_suffix("/**").unwrap_or(&pattern.0);
-        let pattern = match text.strip_prefix("~/") {
-            Some(rest) => home.join(rest),
-            None => PathBuf::from(text),
-        };
-        let pattern: Vec<String> = pattern.components().map(in_text).collect();
-        let path: Vec<String> = path.components().map(in_text).collect();
-        let pattern = if pattern.first().is_some_and(|first| first == "/") {
-            pattern
-        } else {
-            // A pattern without a place holds everywhere.
-            [vec!["**".to_owned()], pattern].concat()
-        };
-        matches_below(&path, &pattern)
-    })
-}
-
-fn in_text(component: Component<'_>) -> String {
-    component.as_os_str().to_string_lossy().into_owned()
-}
-
-/// Returns whether a path, or a directory above it, matches a pattern name by name.
-fn matches_below(path: &[String], pattern: &[String]) -> bool {
-    // Which patterns' names may come next, as one step per name of the path: linear, whatever
-    // the pattern.
-    let mut states = vec![false; pattern.len() + 1];
-    if let Some(first) = states.first_mut() {
-        *first = true;
-    }
-    close_over_globstars(&mut states, pattern);
-    for name in path {
-        let mut next = vec![false; pattern.len() + 1];
-        for (place, part) in pattern.iter().enumerate() {
-            if !states.get(place).copied().unwrap_or_default() {
-                continue;
-            }
-            let target = if part == "**" { place } else { place + 1 };
-            if part == "**" || matches_name(name, part) {
-                next.iter_mut().skip(target).take(1).for_each(|state| *state = true);
-            }
-        }
-        close_over_globstars(&mut next, pattern);
-        states = next;
-        if states.last() == Some(&true) {
-            return true;
-        }
-    }
-    false
-}
-
-/// A `**` may stand for nothing at all.
-fn close_over_globstars(states: &mut [bool], pattern: &[String]) {
-    for (place, part) in pattern.iter().enumerate() {
-        if part == "**" && place + 1 < pattern.len() && states.get(place) == Some(&true) {
-            states.iter_mut().skip(place + 1).take(1).for_each(|state| *state = true);
-        }
-    }
-}
-
-/// Returns whether a name matches a pattern in which `*` stands for anything and `?` for one.
-fn matches_name(name: &str, pattern: &str) -> bool {
-    let name: Vec<char> = name.chars().collect();
-    let pattern: Vec<char> = pattern.chars().collect();
-    let (mut at, mut want) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while let Some(letter) = name.get(at) {
-        match pattern.get(want) {
-            Some('*') => {
-                star = Some((want, at));
-                want += 1;
-            }
-            Some(wanted) if *wanted == '?' || wanted == letter => {
-                at += 1;
-                want += 1;
-            }
-            Some(_) | None => match star {
-                Some((place, from)) => {
-                    star = Some((place, from + 1));
-                    want = place + 1;
-                    at = from + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern.iter().skip(want).all(|letter| *letter == '*')
-}
-
-/// Resolves `.` and `..` by the text alone; links are the file tools' business.
-fn normalize(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir => {
-                normal.pop();
-            }
-            Component::CurDir => {}
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
-                normal.push(component);
-            }
-        }
-    }
-    normal
+    matches_any(path, policy.deny_read.iter().map(|pattern| pattern.0.as_str()), home)
 }
 
 fn decision(action: DecisionAction, reason: &str) -> Decision {

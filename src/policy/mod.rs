@@ -1,13 +1,20 @@
 //! Policy: may this go on, and must someone be asked? Pure rules over an `Effect`.
 //!
 //! Knows no session, asks nobody and enforces nothing: the executor asks, the sandbox enforces.
-//! Called by `tools/executor.rs`.
+//! Called by `tools/executor.rs`, and by `gimlet execpolicy check` through `check.rs`.
 
+mod check;
 mod command;
 mod decide;
+mod paths;
+mod rules;
 
+pub(crate) use check::{CheckDecision, Checked, check};
 pub(crate) use command::is_known_read_only;
+#[cfg(fuzzing)]
+pub(crate) use command::read_words;
 pub(crate) use decide::{Circumstances, Obstacle, decide, find_write_obstacle};
+pub(crate) use rules::{Origin, RuleError, RuleFile, Rules};
 
 #[cfg(test)]
 mod tests;

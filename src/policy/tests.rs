@@ -3,10 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use expect_test::expect_file;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::policy::{Circumstances, decide, is_known_read_only};
+use crate::policy::check::{CheckDecision, Checked, check};
+use crate::policy::rules::Subject;
+use crate::policy::{Circumstances, Origin, RuleError, RuleFile, Rules, decide};
 use crate::protocol::{
     ApprovalPolicy, ChangeKind, CommandLine, DecisionAction, Effect, FileChange, GitAccess,
     Justification, Network, Pattern, ProcessId, RemoteHints, SandboxLevel, SandboxMode,
@@ -111,8 +114,18 @@ fn parse_effect(text: &str) -> Effect {
 
 #[test]
 fn every_line_of_the_table_is_decided_as_it_says() {
+    check_decisions("decisions", &Rules::default());
+}
+
+#[test]
+fn rules_are_laid_over_what_holds_without_them() {
+    let text = std::fs::read_to_string(fixture("policy/rules.toml")).unwrap();
+    check_decisions("with_rules", &parse_rules(&text, Origin::User).unwrap());
+}
+
+fn check_decisions(name: &str, rules: &Rules) {
     let mut wrong = Vec::new();
-    for line in read_lines("decisions") {
+    for line in read_lines(name) {
         let (case, expected) = line.rsplit_once("=>").unwrap();
         let mut words = case.splitn(5, ' ');
         let approval: ApprovalPolicy = parse_word(words.next().unwrap());
@@ -124,9 +137,16 @@ fn every_line_of_the_table_is_decided_as_it_says() {
         let interactive = words.next().unwrap() == "interactive";
         let effect = parse_effect(words.next().unwrap().trim());
         let home = Path::new("/home/u");
-        let around =
-            Circumstances { approval, sandbox: &sandbox, level, fallback, interactive, home };
-        let decision = decide(&effect, &around);
+        let around = Circumstances {
+            approval,
+            sandbox: &sandbox,
+            level,
+            fallback,
+            interactive,
+            home,
+            rules,
+        };
+        let decision = decide(&effect, "a_tool", &around);
         assert!(!decision.reason.is_empty() && !decision.reason.ends_with('.'), "{line}");
         let actual = match decision.action {
             DecisionAction::Allow => "allow",
@@ -143,68 +163,135 @@ fn every_line_of_the_table_is_decided_as_it_says() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-fn assert_known(name: &str, expected: bool) {
-    let lines = read_lines(name);
-    let wrong: Vec<_> =
-        lines.iter().filter(|line| is_known_read_only(&parse_shell(line)) != expected).collect();
-    assert!(wrong.is_empty(), "{name}: {wrong:#?}");
+fn fixture(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(path)
+}
+
+fn parse_rules(text: &str, origin: Origin) -> Result<Rules, RuleError> {
+    let mut rules = Rules::default();
+    let file = RuleFile { label: "rules.toml", path: "rules.toml", text, origin };
+    rules.read(&file).map(|_| rules)
+}
+
+/// A case of `fixtures/rules` has `rules.toml`, and `checks.txt` (an effect and what the rules say
+/// of it, a line each) or `error.txt`.
+#[test]
+fn rules_say_what_their_cases_expect() {
+    let mut cases: Vec<PathBuf> =
+        std::fs::read_dir(fixture("rules")).unwrap().map(|it| it.unwrap().path()).collect();
+    cases.sort();
+    let mut wrong = Vec::new();
+    for case in cases {
+        let text = std::fs::read_to_string(case.join("rules.toml")).unwrap();
+        let rules = match parse_rules(&text, Origin::User) {
+            Ok(rules) => rules,
+            Err(error) => {
+                let told = format!("{error}\n  hint: {}\n", error.hint);
+                expect_file![case.join("error.txt")].assert_eq(&told);
+                continue;
+            }
+        };
+        assert!(!case.join("error.txt").exists(), "{} is no error", case.display());
+        let checks = std::fs::read_to_string(case.join("checks.txt")).unwrap();
+        for line in checks.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (effect, expected) = line.rsplit_once(" => ").unwrap();
+            let said = say(&rules, &parse_effect(&effect.replace("\\n", "\n")));
+            if said.0 != expected {
+                wrong.push(format!("{line}, but: {}, {}", said.0, said.1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// Returns what the rules say; of a command, with what is known beside them.
+fn say(rules: &Rules, effect: &Effect) -> (String, String) {
+    if let Effect::Run { command, .. } = effect {
+        let Checked { decision, reason, rule: _, leaves_sandbox } =
+            check(command, rules, Path::new("/w/project"), Path::new("/home/u"));
+        let place = if leaves_sandbox { " outside" } else { "" };
+        return (format!("{}{place}", parse_name(&decision)), reason);
+    }
+    let subject = Subject { effect, tool: "a_tool", home: Path::new("/home/u") };
+    match rules.judge(&subject) {
+        Some(said) => (format!("{:?}", said.action).to_lowercase(), said.reason),
+        None => ("none".to_owned(), String::new()),
+    }
+}
+
+fn parse_name(decision: &CheckDecision) -> String {
+    serde_json::to_value(decision).unwrap().as_str().unwrap().to_owned()
 }
 
 #[test]
-fn reading_commands_are_known() {
-    assert_known("known_commands", true);
+fn a_tool_is_ruled_by_its_name() {
+    let text =
+        std::fs::read_to_string(fixture("rules/files_tools_servers_and_hosts/rules.toml")).unwrap();
+    let rules = parse_rules(&text, Origin::User).unwrap();
+    let judge = |tool| rules.judge(&Subject { effect: &Effect::None, tool, home: Path::new("/") });
+    assert_eq!(judge("web_fetch").map(|said| said.place).as_deref(), Some("rules.toml:20"));
+    assert_eq!(judge("read_file"), None);
 }
 
 #[test]
-fn all_other_commands_are_unknown() {
-    assert_known("unknown_commands", false);
-}
-
-#[test]
-fn a_vector_is_judged_without_a_shell() {
-    let known = |argv: &[&str]| {
-        is_known_read_only(&CommandLine::Argv { argv: argv.iter().map(|&w| w.into()).collect() })
+fn a_project_never_leads_out_of_the_sandbox() {
+    let text = "[[rule]]\naction = \"allow\"\nprogram = \"docker\"\nsandbox = false\n";
+    let docker = parse_shell("docker ps");
+    let leaves = |origin| {
+        check(&docker, &parse_rules(text, origin).unwrap(), Path::new("/"), Path::new("/"))
+            .leaves_sandbox
     };
-    assert!(known(&["ls", "-la", "a;b", "$(x)"]));
-    assert!(!known(&["./ls"]));
-    assert!(!known(&["/bin/ls"]));
-    assert!(!known(&["ls", "a\u{1b}[2J"]));
-    assert!(!known(&[]));
-    assert!(!known(&["cat", &"x".repeat(5000)]));
+    assert!(leaves(Origin::User));
+    assert!(!leaves(Origin::Project));
 }
 
 #[test]
-fn a_shell_of_another_place_is_unknown() {
-    let shell = |program: &str| CommandLine::Shell {
-        program: program.to_owned(),
-        login: true,
-        script: "ls".to_owned(),
-    };
-    assert!(is_known_read_only(&shell("/usr/bin/zsh")));
-    assert!(!is_known_read_only(&shell("/tmp/bash")));
-    assert!(!is_known_read_only(&shell("./bash")));
-    assert!(!is_known_read_only(&shell("/bin/../tmp/bash")));
+fn rules_that_cannot_be_read_ask_for_all_but_reading() {
+    let mut rules = Rules::default();
+    rules.ask_for_everything("r:1", "they cannot be read");
+    for (effect, expected) in [
+        ("read: /a", "none"),
+        ("update: /w/project/a", "ask"),
+        ("fetch: https://a.example", "ask"),
+        ("remote: read-only", "ask"),
+        ("agent: x", "ask"),
+    ] {
+        assert_eq!(say(&rules, &parse_effect(effect)).0, expected, "{effect}");
+    }
+    let run = parse_effect("ls");
+    let said = rules.judge(&Subject { effect: &run, tool: "t", home: Path::new("/") });
+    assert_eq!(
+        said.map(|said| said.reason).as_deref(),
+        Some("the rule at r:1 asks for it: they cannot be read")
+    );
+}
+
+#[test]
+fn too_many_rules_are_refused() {
+    let text = "[[rule]]\naction = \"deny\"\nprogram = \"x\"\n".repeat(1001);
+    assert!(parse_rules(&text, Origin::User).unwrap_err().message.contains("more than 1000"));
 }
 
 proptest! {
     #[test]
-    fn no_text_panics(script in "\\PC*|[ -~\\n]{0,60}|([a-z]{1,5}|[|;&<>'\"$\\\\(){}*-]){0,30}") {
-        is_known_read_only(&parse_shell(&script));
+    fn no_text_of_rules_panics(text in "\\PC{0,80}|(\\[\\[rule\\]\\]\n(action = \"(deny|ask|allow)\"\n)?(program|args|host|path|mcp|examples) = (\"[a-z *]{0,6}\"|\\[\\]|\\[\"[a-z]{1,3}\"\\]|1)\n){0,4}") {
+        let _ = parse_rules(&text, Origin::Project);
     }
 
+    /// A denied program is never allowed, whatever stands around it.
     #[test]
-    fn what_a_shell_would_expand_is_unknown(
-        before in "(ls|cat|echo|git status|find \\.) [a-z. ]{0,10}",
-        trick in "`|\\$|>|<|\\(|\\)|\\{|\\\\|~|#|\u{1b}|\r|\0|é|\u{202e}|& |>>|<<",
-        after in "[a-z ]{1,8}",
+    fn what_is_denied_is_never_allowed(
+        before in "(ls|env|time|sudo -u x|xargs|sh -c|A=b|if|\\(|\\{|!|echo \\$\\(|'|\"|;|\\||&&|<<E\n|>x|nice -n|#| ){0,6}",
+        after in "([a-z;|&)}'\"\n> ]){0,6}",
     ) {
-        let script = format!("{before}{trick}{after}");
-        prop_assert!(!is_known_read_only(&parse_shell(&script)), "{}", script);
-    }
-
-    #[test]
-    fn double_quotes_do_not_hide_an_expansion(trick in "`|\\$|\\\\|!", text in "[a-z ]{0,8}") {
-        let script = format!("echo \"{text}{trick}{text}\"");
-        prop_assert!(!is_known_read_only(&parse_shell(&script)), "{}", script);
+        let rules = parse_rules("[[rule]]\naction = \"deny\"\nprogram = \"zap\"\n[[rule]]\naction = \"allow\"\nprogram = [\"ls\", \"sudo\", \"sh\", \"xargs\", \"nice\", \"env\"]\n", Origin::User).unwrap();
+        // As a word of its own it is a command, an argument or text in quotes.
+        let line = format!("{before} zap {after}");
+        let checked = check(&parse_shell(&line), &rules, Path::new("/"), Path::new("/"));
+        let is_text = before.contains(['\'', '"', '#']) || before.contains("<<");
+        let is_argument = ["ls", "-n", "x", "b"].iter().any(|word| before.trim_end().ends_with(word));
+        if checked.decision == CheckDecision::Allow {
+            prop_assert!(is_text || is_argument || before.contains("ls") || before.contains("echo"), "{}", line);
+        }
     }
 }

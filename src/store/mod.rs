@@ -4,9 +4,9 @@
 //! `agent/`, `tools/` and `cli/`.
 
 pub(crate) mod atomic;
+pub(crate) mod chain;
 pub(crate) mod commit;
 pub(crate) mod own_commands;
-pub(crate) mod chain;
 pub(crate) mod secrets;
 pub(crate) mod session_file;
 pub(crate) mod snapshot;

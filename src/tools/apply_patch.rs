@@ -123,6 +123,7 @@ async fn run_patch(call: &ToolCall, cx: &ToolContext) -> Result<ToolOutput, Tool
         base,
         policy: cx.turn.sandbox.clone(),
         home: cx.turn.home.clone(),
+        rules: Arc::clone(&cx.turn.rules),
         journal: Some(cx.turn.journal.clone()),
         asks: Asks::JudgedBefore,
         seen: cx.seen.clone(),

@@ -65,8 +65,9 @@ impl Place {
             fallback: turn.sandbox_fallback,
             interactive: true,
             home: &turn.home,
+            rules: &turn.rules,
         };
-        let decision = policy::decide(&effect, &around);
+        let decision = policy::decide(&effect, APPLY_PATCH, &around);
         if !agreed.contains(&decision.action) {
             return Err(ToolError::Denied(decision.reason));
         }
@@ -75,6 +76,7 @@ impl Place {
             base,
             policy: turn.sandbox.clone(),
             home: turn.home.clone(),
+            rules: Arc::clone(&turn.rules),
             journal: Some(self.dir.path().join("state/journal")),
             asks: Asks::JudgedBefore,
             seen: self.seen.clone(),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::policy::Rules;
 use crate::protocol::{
     Answer, ApprovalPolicy, Ask, CallId, EventMsg, ModelName, Network, SandboxLevel, SandboxMode,
     SandboxPolicy, ToolCall, ToolOutput,
@@ -47,6 +48,8 @@ pub struct TurnContext {
     pub interactive: bool,
     /// Where records of edits in flight are kept.
     pub journal: PathBuf,
+    /// What the user wants allowed, asked or denied.
+    pub rules: Arc<Rules>,
 }
 
 /// All a running tool can use.

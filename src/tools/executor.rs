@@ -151,7 +151,7 @@ impl Executor {
         };
         let (real_call, real_planned) =
             real.as_ref().map_or((call, planned), |(call, planned)| (call, planned));
-        let decision = self.judge(&real_planned.effect);
+        let decision = self.judge(call, &real_planned.effect);
         let confined = decision.action != DecisionAction::AllowUnsandboxed
             && decision.action != DecisionAction::AskUnsandboxed;
         self.begin(call, &planned.effect, &decision).await;
@@ -205,9 +205,10 @@ impl Executor {
         }
     }
 
-    fn judge(&self, effect: &Effect) -> Decision {
+    fn judge(&self, call: &ToolCall, effect: &Effect) -> Decision {
         policy::decide(
             effect,
+            &call.name.0,
             &policy::Circumstances {
                 approval: self.turn.approval,
                 sandbox: &self.turn.sandbox,
@@ -215,6 +216,7 @@ impl Executor {
                 fallback: self.turn.sandbox_fallback,
                 interactive: self.turn.interactive,
                 home: &self.turn.home,
+                rules: &self.turn.rules,
             },
         )
     }

@@ -71,6 +71,7 @@ pub(crate) fn context(
         output_bytes_max: OUTPUT_BYTES_MAX,
         interactive: false,
         journal: cwd.join(".journal-of-tests"),
+        rules: Arc::default(),
     };
     let cx = ToolContext {
         turn: Arc::new(turn),

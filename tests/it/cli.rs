@@ -226,6 +226,27 @@ const BAD: &[Bad] = &[
         words: &["nowhere.jsonl"],
     },
     Bad {
+        name: "execpolicy without a command",
+        config: "",
+        args: &["execpolicy", "check"],
+        codes: &[2],
+        words: &["CMD"],
+    },
+    Bad {
+        name: "execpolicy with rules that are none",
+        config: "",
+        args: &["execpolicy", "check", "--rules", "text.txt", "--", "ls"],
+        codes: &[2],
+        words: &["text.txt:1", "[[rule]]"],
+    },
+    Bad {
+        name: "execpolicy with rules that are not there",
+        config: "",
+        args: &["execpolicy", "check", "--rules", "none.toml", "--", "ls"],
+        codes: &[2],
+        words: &["none.toml"],
+    },
+    Bad {
         name: "bare command without a terminal",
         config: "",
         args: &[],
@@ -622,3 +643,96 @@ const DOT_PNG: &[u8] = &[
     0x78, 0xda, 0x63, 0x64, 0xf8, 0xcf, 0x50, 0x0f, 0, 0x03, 0x86, 0x01, 0x80, 0x5a, 0x34, 0x7d,
     0x6a, 0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
 ];
+
+// ---------------------------------------------------------------- execpolicy
+
+#[test]
+fn the_policy_answers_for_a_command_without_running_it() {
+    let house = House::new();
+    house.write_rules(
+        "[[rule]]\naction = \"deny\"\nprogram = \"git\"\nargs = [\"push\"]\nreason = \"a person pushes\"\n\
+         [[rule]]\naction = \"allow\"\nprogram = \"docker\"\nsandbox = false\n",
+    );
+    let table: [(&[&str], i32, &str); 8] = [
+        (&["ls", "-la"], 0, "allow: it is known to only read\n"),
+        (&["ls | head"], 0, "allow: it is known to only read\n"),
+        (&["ls|head", "x"], 10, "ask: `ls|head` is not known to only read\n"),
+        (&["touch made"], 10, "ask: `touch` is not known to only read\n"),
+        (&["bash", "-lc", "ls > made"], 10, "ask: it redirects to or from a file (at byte 4)\n"),
+        (
+            &["ls && env git push"],
+            11,
+            "deny: the rule at your rules.toml:1 denies it: a person pushes\n",
+        ),
+        (
+            &["docker", "ps"],
+            0,
+            "allow, outside the sandbox: the rule at your rules.toml:6 allows it\n",
+        ),
+        (
+            &["\u{1b}[2J"],
+            10,
+            "ask: a control character or sign in it is not understood (at byte 1)\n",
+        ),
+    ];
+    for (words, code, said) in table {
+        let ended = house.run(&[&["execpolicy", "check", "--"], words].concat());
+        assert_eq!((ended.code, ended.stdout.as_str()), (code, said), "{words:?}: {ended:?}");
+    }
+    assert_eq!(fs::read_dir(house.workspace()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_policy_answers_for_many_lines() {
+    let house = House::new();
+    let input = "ls\n".repeat(20_000) + "rm x\n";
+    let command = house.command(["execpolicy", "check", "--stdin", "--json"]);
+    let ended = run(command, Stdin::Text(&input));
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let answers = json_lines(&ended.stdout);
+    assert_eq!(answers.len(), 20_001);
+    assert!(answers[..20_000].iter().all(|answer| answer["decision"] == "allow"));
+    let last = serde_json::json!({
+        "command": "rm x", "decision": "ask", "reason": "`rm` is not known to only read", "rule": null,
+    });
+    assert_eq!(answers[20_000], last);
+}
+
+#[test]
+fn a_projects_rules_act_when_they_are_trusted_and_not_before() {
+    let house = House::new();
+    fs::create_dir_all(house.workspace().join(".gimlet")).unwrap();
+    let rules = "[[rule]]\naction = \"deny\"\nprogram = \"ls\"\n";
+    fs::write(house.workspace().join(".gimlet/rules.toml"), rules).unwrap();
+    let check = || house.run(&["execpolicy", "check", "--", "ls"]);
+    let before = check();
+    assert_eq!(before.code, 0, "{before:?}");
+    assert!(before.stderr.contains("you have not trusted it"), "{before:?}");
+    let trusted = house.run(&["trust"]);
+    assert!(
+        trusted.stdout.contains(".gimlet/rules.toml says:\n  [[rule]]\n  action = \"deny\""),
+        "{trusted:?}"
+    );
+    assert_eq!(check().code, 11);
+    fs::write(house.workspace().join(".gimlet/rules.toml"), format!("{rules}# more\n")).unwrap();
+    let changed = check();
+    assert_eq!(changed.code, 0, "{changed:?}");
+    assert!(changed.stderr.contains("changed since you trusted it"), "{changed:?}");
+    fs::write(house.workspace().join(".gimlet/rules.toml"), "[[rule]]\n").unwrap();
+    house.run(&["trust"]);
+    let broken = check();
+    assert!(broken.stderr.contains("all but reading is asked for"), "{broken:?}");
+    assert_eq!(broken.code, 10, "{broken:?}");
+}
+
+#[test]
+fn broken_rules_of_the_user_stop_a_run_before_it_begins() {
+    let house = House::new();
+    house.write_rules("[[rule]]\naction = \"deny\"\nprogram = \"rm\"\nexamples = [\"ls\"]\n");
+    let ended = house.run(&["exec", "--skip-git-repo-check", "hi"]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(
+        ended.stderr.contains("rules.toml:1: the rule does not match its example"),
+        "{ended:?}"
+    );
+}

@@ -55,6 +55,9 @@ fn play(case: &Path) {
     if let Ok(config) = fs::read_to_string(case.join("config.toml")) {
         house.write_config(&config);
     }
+    if let Ok(rules) = fs::read_to_string(case.join("rules.toml")) {
+        house.write_rules(&rules);
+    }
     let before = read_tree(&house.workspace());
     // `then/` is a second run that goes on with the session of the first.
     let runs: Vec<Ended> = [(case.to_owned(), false), (case.join("then"), true)]

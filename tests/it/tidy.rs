@@ -31,8 +31,13 @@ const LAYERS: &[(&str, u8)] = &[
     ("fuzzing", 7),
 ];
 /// Imports inside one layer that are allowed.
-const SIDEWAYS: &[(&str, &str)] =
-    &[("policy", "text"), ("patch", "text"), ("conversation", "text"), ("config", "text")];
+const SIDEWAYS: &[(&str, &str)] = &[
+    ("policy", "text"),
+    ("patch", "text"),
+    ("conversation", "text"),
+    ("config", "text"),
+    ("config", "policy"),
+];
 /// What tools make below `tests/fuzz` and git ignores.
 const GENERATED: &[&str] = &["artifacts", "corpus", "coverage", "target"];
 /// All that a front end may name, and all of `agent` that it may.
@@ -84,6 +89,8 @@ const FIXTURES: &[(&str, &str, &str)] = &[
     ("patch", "src/patch/tests.rs", "patch.txt"),
     ("apply_patch", "tests/it/apply_patch.rs", "patch.txt"),
     ("policy", "src/policy/tests.rs", ""),
+    ("rules", "src/policy/tests.rs", "rules.toml"),
+    ("execpolicy", "src/policy/command/tests.rs", ""),
     ("config", "src/config/tests.rs", ""),
     ("thread_events", "src/frontend/exec/tests.rs", "events.jsonl"),
     ("project_docs", "src/prompt/tests.rs", ""),

@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::cli::args::{ApplyPatchArgs, SettingsArgs};
 use crate::cli::commands::apply_patch_report::{Form, Problem, Report};
@@ -113,6 +114,7 @@ fn build_scope(base: PathBuf) -> EditScope {
         journal: own.as_ref().map(|own| own.state.join("journal")),
         home: own.map_or_else(|| PathBuf::from("/"), |own| own.home),
         base,
+        rules: Arc::default(),
         asks: Asks::Refuse,
         seen: SeenFiles::default(),
     }

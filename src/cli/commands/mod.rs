@@ -5,12 +5,13 @@
 
 pub(crate) mod apply_patch;
 mod apply_patch_report;
-pub(crate) mod changes;
 pub(crate) mod audit;
 mod audit_report;
+pub(crate) mod changes;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod exec;
+pub(crate) mod execpolicy;
 pub(crate) mod login;
 pub(crate) mod trust;
 pub(crate) mod undo;

@@ -14,7 +14,9 @@ use crate::cli::settings::{load_directories, load_settings};
 use crate::config::ConfigError;
 use crate::config::file::{parse_config, show_key};
 use crate::config::layers::restrict_project;
-use crate::config::trust::{ProjectContent, TrustList, load_project, load_trust_list, trust_path};
+use crate::config::trust::{
+    ProjectContent, RULES_FILE, TrustList, load_project, load_trust_list, trust_path,
+};
 use crate::store::atomic::write_private;
 use crate::text::ansi::visible_line;
 
@@ -33,6 +35,7 @@ pub(crate) fn run(args: &TrustArgs, settings: &SettingsArgs) -> anyhow::Result<E
             Ok(match error {
                 ConfigError::File { .. } => ExitCode::Failed,
                 ConfigError::Toml { .. }
+                | ConfigError::Rules(_)
                 | ConfigError::Value { .. }
                 | ConfigError::Override { .. }
                 | ConfigError::Profile { .. }
@@ -100,6 +103,12 @@ fn render_content(content: &ProjectContent, root: &Path) -> Result<Vec<String>, 
     }
     let mut lines = Vec::new();
     for (name, text) in &content.files {
+        if *name == RULES_FILE {
+            lines.push(format!("{name} says:"));
+            let shown = text.lines().filter(|line| !line.trim().is_empty());
+            lines.extend(shown.map(|line| format!("  {}", visible_line(line))));
+            continue;
+        }
         let (mut table, notes) = parse_config(text, &root.join(name).display().to_string())?;
         let restricted = restrict_project(&mut table, root);
         lines.push(format!("{name} sets:"));

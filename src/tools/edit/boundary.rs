@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::patch;
 use crate::patch::{FileAction, Patch};
 use crate::policy;
-use crate::policy::Obstacle;
+use crate::policy::{Obstacle, Rules};
 use crate::protocol::{Pattern, SandboxMode, SandboxPolicy};
 use crate::tools::edit::{Asks, EditError, EditScope};
 
@@ -29,6 +29,7 @@ const GITFILE_BYTES_MAX: u64 = 8 * 1024;
 pub(super) struct Boundary<'a> {
     policy: SandboxPolicy,
     home: &'a Path,
+    rules: &'a Rules,
     asks: Asks,
     /// The directories that the commit may open.
     roots: Vec<PathBuf>,
@@ -72,7 +73,14 @@ impl<'a> Boundary<'a> {
             SandboxMode::DangerFullAccess => vec![PathBuf::from("/")],
             SandboxMode::ReadOnly | SandboxMode::WorkspaceWrite => policy.roots.clone(),
         };
-        Self { policy, home: &scope.home, asks: scope.asks, roots, repositories: HashMap::new() }
+        Self {
+            policy,
+            home: &scope.home,
+            rules: &scope.rules,
+            asks: scope.asks,
+            roots,
+            repositories: HashMap::new(),
+        }
     }
 
     /// Returns the directories that the commit may open, after all paths were resolved.
@@ -142,7 +150,8 @@ impl<'a> Boundary<'a> {
     /// maybe the user has agreed to it: but to what was shown, not to what lies behind a link.
     fn check(&mut self, real: &Path, named: &Path) -> Result<(), EditError> {
         self.check_repositories(real, named)?;
-        let obstacle = policy::find_write_obstacle(real, &self.policy, self.home);
+        let ruled = self.rules.judge_write(real, self.home).and_then(|said| said.as_obstacle());
+        let obstacle = ruled.or_else(|| policy::find_write_obstacle(real, &self.policy, self.home));
         let reason = match obstacle {
             Some(Obstacle::Asks(reason)) if real != named && self.asks == Asks::JudgedBefore => {
                 format!("{reason}; name it by that path to have the user asked")

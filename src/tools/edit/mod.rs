@@ -10,11 +10,13 @@ mod report;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::patch;
 use crate::patch::{Patch, PatchError};
+use crate::policy::Rules;
 use crate::protocol::SandboxPolicy;
 use crate::store::commit;
 use crate::store::commit::{Change, CommitError, Content, Execute, Mode, New, Old, Site};
@@ -39,6 +41,8 @@ pub(crate) struct EditScope {
     pub(crate) policy: SandboxPolicy,
     /// The user's home directory.
     pub(crate) home: PathBuf,
+    /// What the user wants allowed, asked or denied.
+    pub(crate) rules: Arc<Rules>,
     /// Where records of edits in flight are kept.
     pub(crate) journal: Option<PathBuf>,
     /// What becomes of a path that the user would have to be asked about.

@@ -96,6 +96,10 @@ impl House {
         std::fs::write(self.home().join("config.toml"), text).unwrap();
     }
 
+    pub(crate) fn write_rules(&self, text: &str) {
+        std::fs::write(self.home().join("rules.toml"), text).unwrap();
+    }
+
     /// Points the default provider to a mock server.
     pub(crate) fn use_server(&self, base_url: &str) {
         self.write_config(&format!(
