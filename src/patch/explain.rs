@@ -58,7 +58,9 @@ pub(super) fn explain(
             let anchor = chunk.anchors.get(index).map_or(&b""[..], |anchor| anchor);
             let above = stands_at(lines, &[anchor]).filter(|at| *at < from);
             let nearest = match above {
-                Some(at) => format!("\nIt is at line {}, above that; chunks go in file order.", at + 1),
+                Some(at) => {
+                    format!("\nIt is at line {}, above that; chunks go in file order.", at + 1)
+                }
                 None => render_nearest(lines, &[anchor]),
             };
             PatchError::NoAnchor {

@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::store::commit::disk::Disk;
 
@@ -29,13 +29,13 @@ pub(super) struct Dirs<'d> {
     roots: Vec<Root>,
     known: Vec<Known>,
     ids: HashMap<PathBuf, DirId>,
-    open: HashMap<DirId, Rc<OwnedFd>>,
+    open: HashMap<DirId, Arc<OwnedFd>>,
 }
 
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
-    fd: Option<Rc<OwnedFd>>,
+    fd: Option<Arc<OwnedFd>>,
 }
 
 #[derive(Debug)]
@@ -96,18 +96,13 @@ impl<'d> Dirs<'d> {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
-    /// Returns a directory's device and number, once it was opened.
-    pub(super) fn identity(&self, id: DirId) -> Option<Identity> {
-        self.known.get(id).and_then(|known| known.identity)
-    }
-
     /// Opens a directory, or returns it when it is open.
-    pub(super) fn fd(&mut self, id: DirId) -> io::Result<Rc<OwnedFd>> {
+    pub(super) fn fd(&mut self, id: DirId) -> io::Result<Arc<OwnedFd>> {
         if let Some(fd) = self.open.get(&id) {
-            return Ok(Rc::clone(fd));
+            return Ok(Arc::clone(fd));
         }
         let path = self.path(id).to_owned();
-        let fd = Rc::new(self.open_path(&path)?);
+        let fd = Arc::new(self.open_path(&path)?);
         let stat = self.disk.stat_open(&*fd)?;
         let identity = (i128::from(stat.st_dev), stat.st_ino);
         if let Some(known) = self.known.get_mut(id) {
@@ -119,7 +114,7 @@ impl<'d> Dirs<'d> {
         if self.open.len() >= OPEN_MAX {
             self.open.clear();
         }
-        self.open.insert(id, Rc::clone(&fd));
+        self.open.insert(id, Arc::clone(&fd));
         Ok(fd)
     }
 
@@ -137,10 +132,10 @@ impl<'d> Dirs<'d> {
         let root = self.roots.iter_mut().find(holds);
         let root = root.ok_or_else(|| io::Error::other("not below a root"))?;
         let fd = match &root.fd {
-            Some(fd) => Rc::clone(fd),
+            Some(fd) => Arc::clone(fd),
             None => {
-                let fd = Rc::new(self.disk.open_root(&root.path)?);
-                root.fd = Some(Rc::clone(&fd));
+                let fd = Arc::new(self.disk.open_root(&root.path)?);
+                root.fd = Some(Arc::clone(&fd));
                 fd
             }
         };

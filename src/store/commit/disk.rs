@@ -17,6 +17,9 @@ use rustix::io::Errno;
 /// Attributes of one file that are carried over; more is not a source file's doing.
 const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
 
+/// Syncs waited for at one time; more gain nothing.
+const SYNC_THREADS: usize = 16;
+
 /// The mode bits that `chmod` takes.
 pub(super) const MODE_BITS: RawMode = 0o7777;
 
@@ -227,20 +230,34 @@ impl Disk {
         }
     }
 
-    /// Waits until all of a directory's file system is on disk; says whether it can.
-    #[cfg(target_os = "linux")]
-    pub(super) fn sync_all(&self, dir: &OwnedFd) -> io::Result<bool> {
-        match self.call(|| sys::syncfs(dir)) {
-            Ok(()) => Ok(true),
-            Err(error) if is_unsupported(&error) || error.raw_os_error() == Some(9) => Ok(false),
-            Err(error) => Err(error),
+    /// Waits until all of these are on disk. Together they take little longer than one: a file
+    /// system writes down at once what is waited for at once. Syncing the whole file system
+    /// instead would write what is not ours, and make it dear to remove what that replaces.
+    pub(super) fn sync_each<F: AsFd + Sync>(&self, files: &[F]) -> io::Result<()> {
+        if let [file] = files {
+            return self.sync(file);
         }
-    }
-
-    /// Waits until all of a directory's file system is on disk; says whether it can.
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn sync_all(&self, _dir: &OwnedFd) -> io::Result<bool> {
-        self.call(|| Ok(false))
+        let threads = files.len().clamp(1, SYNC_THREADS);
+        let share = files.len().div_ceil(threads).max(1);
+        std::thread::scope(|scope| {
+            let sync_share = |share: &[F]| share.iter().try_for_each(|file| self.sync(file));
+            let mut handles = Vec::with_capacity(threads);
+            let mut result = Ok(());
+            for share in files.chunks(share) {
+                let handle =
+                    std::thread::Builder::new().spawn_scoped(scope, move || sync_share(share));
+                match handle {
+                    Ok(handle) => handles.push(handle),
+                    // Without a thread it takes longer.
+                    Err(_) => result = result.and(sync_share(share)),
+                }
+            }
+            for handle in handles {
+                let ended = handle.join().unwrap_or_else(|_| Err(io::Error::other("a sync broke")));
+                result = result.and(ended);
+            }
+            result
+        })
     }
 }
 

@@ -26,30 +26,33 @@ const BY_UMASK: RawMode = 0o666;
 /// Mode bits that only make sense with the owner they were given for.
 const SET_ID: RawMode = 0o6000;
 
-/// Whether each new file is waited for by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// It is.
-    Each,
-    /// All are, together, later.
-    Later,
+/// A new file under its temporary name.
+#[derive(Debug)]
+pub(super) struct Made {
+    /// By which it is known again.
+    pub(super) stamp: Stamp,
+    /// The file, to be waited for; a link has no content.
+    pub(super) file: Option<File>,
+    /// What could not be kept.
+    pub(super) lost: Option<String>,
 }
 
-/// Makes the new file of one change; returns its stamp and what could not be kept.
+/// Makes the new file of one change. It is not waited for here.
 pub(super) fn make(
     disk: &Disk,
     (dir, temp): (&OwnedFd, &OsStr),
     (change, model): (&Change<'_>, Option<&Model>),
-    wait: Wait,
-) -> Result<(Stamp, Option<String>), CommitError> {
+) -> Result<Made, CommitError> {
     let made = match change.new {
         New::File(content, mode) => {
-            make_file(disk, (dir, temp), content, (mode, model), wait).map(|(stamp, kept)| {
+            make_file(disk, (dir, temp), content, (mode, model)).map(|(stamp, file, kept)| {
                 let lost = format!("{}: its owner could not be kept", change.path.display());
-                (stamp, (kept == Owner::Lost).then_some(lost))
+                Made { stamp, file: Some(file), lost: (kept == Owner::Lost).then_some(lost) }
             })
         }
-        New::Symlink(target) => make_link(disk, (dir, temp), target).map(|stamp| (stamp, None)),
+        New::Symlink(target) => {
+            make_link(disk, (dir, temp), target).map(|stamp| Made { stamp, file: None, lost: None })
+        }
         New::Absent | New::Directory(_) => Err(io::ErrorKind::InvalidInput.into()),
     };
     made.map_err(CommitError::io(&change.path, "write"))
@@ -67,8 +70,7 @@ fn make_file(
     (dir, temp): (&OwnedFd, &OsStr),
     content: Content<'_>,
     (mode, model): (Mode<'_>, Option<&Model>),
-    wait: Wait,
-) -> io::Result<(Stamp, Owner)> {
+) -> io::Result<(Stamp, File, Owner)> {
     let exact = match mode {
         Mode::Exact(bits) => Some(bits),
         Mode::Keep | Mode::Like(_) | Mode::Executable(..) => {
@@ -83,10 +85,8 @@ fn make_file(
         Content::Stream(stream) => stream(&mut writer)?,
     }
     let kept = give(disk, &file, exact, (mode, model))?;
-    if wait == Wait::Each {
-        disk.sync(&file)?;
-    }
-    Ok((Stamp::new(&disk.stat_open(&file)?), kept))
+    let stamp = Stamp::new(&disk.stat_open(&file)?);
+    Ok((stamp, file, kept))
 }
 
 /// Gives a new file its owner, mode and attributes, in the order in which none undoes another.

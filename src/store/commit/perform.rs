@@ -5,24 +5,24 @@
 //! left as it is. Called by `commit` and by `recover.rs`.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use rustix::fs::{FileType, Stat};
 
 use crate::store::commit::dirs::{DirId, Dirs};
 use crate::store::commit::disk::{At, Disk, is_nowhere, is_unsupported, kind_of, mode_of};
 use crate::store::commit::journal::{Journal, Plan};
-use crate::store::commit::make::{Wait, make};
+use crate::store::commit::make::make;
 use crate::store::commit::prepare::{Task, check_content, prepare};
 use crate::store::commit::step::{Act, Stamp, Step, aside_name, temp_name};
 use crate::store::commit::{Change, CommitError, Committed, Site};
 
-/// From here on one sync of the whole file system is cheaper than one for each file. Fewer are
-/// synced one by one, since the whole may hold much that is not ours.
-const SYNC_EACH_MAX: usize = 8;
+/// New files, or directories, that are open at one time to be waited for together.
+const TOGETHER_MAX: usize = 128;
 
 /// Is `commit` on this way to the system.
 pub(super) fn commit_on(
@@ -94,8 +94,8 @@ pub(super) enum State {
 
 /// The two names of a step, ready for calls.
 struct Ends {
-    dir: Rc<OwnedFd>,
-    temp_dir: Rc<OwnedFd>,
+    dir: Arc<OwnedFd>,
+    temp_dir: Arc<OwnedFd>,
     temp: std::ffi::OsString,
 }
 
@@ -145,8 +145,13 @@ impl Work<'_> {
         tasks: &[Task<'_, '_>],
         notes: &mut Vec<String>,
     ) -> Result<(), CommitError> {
-        let brings = self.steps.iter().filter(|step| step.act.brings()).count();
-        let wait = if brings <= SYNC_EACH_MAX { Wait::Each } else { Wait::Later };
+        let disk = self.dirs.disk;
+        let sync = |files: &mut Vec<File>, path: &Path| {
+            let synced = disk.sync_each(files);
+            files.clear();
+            synced.map_err(CommitError::io(path, "sync"))
+        };
+        let mut files = Vec::new();
         for (index, task) in tasks.iter().enumerate().filter(|(_, task)| task.step.act.brings()) {
             let Some(change) = task.change else { continue };
             // The directory it will stand in may be yet to come.
@@ -154,23 +159,24 @@ impl Work<'_> {
                 .temp_ends(index, &task.step)
                 .map_err(CommitError::io(&change.path, "open its directory"))?;
             let temp = (&*ends.temp_dir, &*ends.temp);
-            let (stamp, lost) = make(self.dirs.disk, temp, (change, task.model.as_ref()), wait)?;
-            notes.extend(lost);
+            let made = make(self.dirs.disk, temp, (change, task.model.as_ref()))?;
+            notes.extend(made.lost);
+            files.extend(made.file);
             if let Some(place) = self.stamps.get_mut(index) {
-                *place = Some(stamp);
+                *place = Some(made.stamp);
+            }
+            if files.len() >= TOGETHER_MAX {
+                sync(&mut files, &change.path)?;
             }
         }
-        if wait == Wait::Later {
-            self.sync_temps().map_err(|(path, error)| CommitError::io(&path, "sync")(error))?;
-        }
+        let path = self.dirs.path(0).to_owned();
+        sync(&mut files, &path)?;
         let Some(journal) = &self.journal else { return Ok(()) };
-        let disk = self.dirs.disk;
         let mut written = journal.ready(disk, &self.stamps);
         // One rename is whole or not at all, whatever the record says.
         if self.steps.len() > 1 {
             written = written.and_then(|()| journal.sync(disk));
         }
-        let path = self.dirs.path(0).to_owned();
         written.map_err(CommitError::io(&path, "write the journal for"))
     }
 
@@ -596,45 +602,24 @@ impl Work<'_> {
 
     fn ends(&mut self, index: usize, step: &Step) -> io::Result<Ends> {
         let dir = self.dirs.fd(step.dir)?;
-        let temp_dir =
-            if step.temp_dir == step.dir { Rc::clone(&dir) } else { self.dirs.fd(step.temp_dir)? };
+        let temp_dir = if step.temp_dir == step.dir {
+            Arc::clone(&dir)
+        } else {
+            self.dirs.fd(step.temp_dir)?
+        };
         Ok(Ends { dir, temp_dir, temp: temp_name(&self.commit, index) })
     }
 
     /// Is `ends` where only the temporary name counts.
     fn temp_ends(&mut self, index: usize, step: &Step) -> io::Result<Ends> {
         let temp_dir = self.dirs.fd(step.temp_dir)?;
-        Ok(Ends { dir: Rc::clone(&temp_dir), temp_dir, temp: temp_name(&self.commit, index) })
+        Ok(Ends { dir: Arc::clone(&temp_dir), temp_dir, temp: temp_name(&self.commit, index) })
     }
 
-    fn open_dir_of(&mut self, step: &Step) -> io::Result<Rc<OwnedFd>> {
+    fn open_dir_of(&mut self, step: &Step) -> io::Result<Arc<OwnedFd>> {
         let path = self.dirs.path_of(step.dir, &step.name);
         let id = self.dirs.id(&path);
         self.dirs.fd(id)
-    }
-
-    /// Waits until all new files are on disk.
-    fn sync_temps(&mut self) -> Result<(), (PathBuf, io::Error)> {
-        let steps = self.steps.iter().enumerate().filter(|(_, step)| step.act.brings());
-        let files: Vec<(usize, DirId)> =
-            steps.map(|(index, step)| (index, step.temp_dir)).collect();
-        let dirs = files.iter().map(|(_, dir)| *dir).collect();
-        if self.sync_systems(dirs)? {
-            return Ok(());
-        }
-        for (index, dir) in files {
-            let temp = temp_name(&self.commit, index);
-            let fd = self.dirs.fd(dir);
-            let disk = self.dirs.disk;
-            let synced = fd.and_then(|fd| match disk.open_file(&fd, &temp) {
-                Ok(file) => disk.sync(&file),
-                // A link has no content to wait for.
-                Err(error) if error.raw_os_error() == Some(40) => Ok(()),
-                Err(error) => Err(error),
-            });
-            synced.map_err(|error| (self.dirs.path(dir).to_owned(), error))?;
-        }
-        Ok(())
     }
 
     /// Waits until all names are on disk.
@@ -643,46 +628,21 @@ impl Work<'_> {
             self.steps.iter().flat_map(|step| [step.dir, step.temp_dir]).collect();
         dirs.sort_unstable();
         dirs.dedup();
-        if dirs.len() > SYNC_EACH_MAX && self.sync_systems(dirs.clone())? {
-            return Ok(());
-        }
-        for dir in dirs {
-            let fd = match self.dirs.fd(dir) {
-                Ok(fd) => fd,
-                // One that was taken away: the one above knows.
-                Err(error) if is_nowhere(&error) => continue,
-                Err(error) => return Err((self.dirs.path(dir).to_owned(), error)),
-            };
-            let synced = self.dirs.disk.sync(&*fd);
-            synced.map_err(|error| (self.dirs.path(dir).to_owned(), error))?;
+        for some in dirs.chunks(TOGETHER_MAX) {
+            let mut open = Vec::with_capacity(some.len());
+            for dir in some {
+                match self.dirs.fd(*dir) {
+                    Ok(fd) => open.push(fd),
+                    // One that was taken away: the one above knows.
+                    Err(error) if is_nowhere(&error) => {}
+                    Err(error) => return Err((self.dirs.path(*dir).to_owned(), error)),
+                }
+            }
+            let path = some.first().map(|dir| self.dirs.path(*dir).to_owned());
+            let synced = self.dirs.disk.sync_each(&open);
+            synced.map_err(|error| (path.unwrap_or_default(), error))?;
         }
         Ok(())
-    }
-
-    /// Syncs the file systems of these directories whole; says whether that is possible.
-    fn sync_systems(&mut self, dirs: Vec<DirId>) -> Result<bool, (PathBuf, io::Error)> {
-        let mut synced = Vec::new();
-        for dir in dirs {
-            let device = self.dirs.identity(dir).map(|(device, _)| device);
-            if device.is_some() && synced.contains(&device) {
-                continue;
-            }
-            let fd = match self.dirs.fd(dir) {
-                Ok(fd) => fd,
-                Err(error) if is_nowhere(&error) => continue,
-                Err(error) => return Err((self.dirs.path(dir).to_owned(), error)),
-            };
-            let device = self.dirs.identity(dir).map(|(device, _)| device);
-            if synced.contains(&device) {
-                continue;
-            }
-            let whole = self.dirs.disk.sync_all(&fd);
-            if !whole.map_err(|error| (self.dirs.path(dir).to_owned(), error))? {
-                return Ok(false);
-            }
-            synced.push(device);
-        }
-        Ok(true)
     }
 }
 

@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 
@@ -36,14 +37,13 @@ pub(super) enum Fault {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     fault: Fault,
-    calls: Cell<usize>,
+    calls: AtomicUsize,
     no_exchange: bool,
 }
 
 impl Faults {
     pub(super) fn before_call(&self) -> io::Result<()> {
-        let call = self.calls.get() + 1;
-        self.calls.set(call);
+        let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
         match self.fault {
             Fault::Once(at, errno) if call == at => Err(errno.into()),
             Fault::From(at, errno) if call >= at => Err(errno.into()),
@@ -63,7 +63,7 @@ impl Faults {
 
 fn disk(fault: Fault, kind: System) -> Disk {
     let no_exchange = kind == System::Plain;
-    Disk { faults: Faults { fault, calls: Cell::new(0), no_exchange } }
+    Disk { faults: Faults { fault, calls: AtomicUsize::new(0), no_exchange } }
 }
 
 /// What the file system can do.
@@ -264,7 +264,7 @@ fn each_call_fails_in_turn() {
                 let is_new = check(&place, &trees, &format!("{what} {recovered:?}"));
                 assert_eq!(is_new, done.is_ok(), "{what}");
                 assert_eq!(place.records(), 0, "{what}");
-                if disk.faults.calls.get() < at {
+                if disk.faults.calls.load(Ordering::SeqCst) < at {
                     assert!(done.is_ok() && at > 100, "{what}");
                     break;
                 }
@@ -288,7 +288,7 @@ fn a_disk_that_fails_for_good_is_recovered_from_later() {
             // The commit may be done although the end of it could not be told.
             assert!(is_new || done.is_err(), "{what}");
             assert_eq!(place.records(), 0, "{what}");
-            if disk.faults.calls.get() < at {
+            if disk.faults.calls.load(Ordering::SeqCst) < at {
                 break;
             }
         }
@@ -349,7 +349,8 @@ fn child_that_is_killed() {
 fn a_recovery_that_fails_is_done_again() {
     let trees = before_and_after();
     // A disk that is gone for good in the middle of the renames leaves the most to do.
-    for commit_fails_at in [140, MIDWAY] {
+    let midway = midway();
+    for commit_fails_at in [midway - 20, midway] {
         for at in 1.. {
             let place = Place::in_memory();
             furnish(&place);
@@ -362,7 +363,7 @@ fn a_recovery_that_fails_is_done_again() {
             let what = format!("{commit_fails_at} {at}: {first:?} {second:?}");
             assert!(!check(&place, &trees, &what), "{what}");
             assert_eq!(place.records(), 0, "{what}");
-            if failing.faults.calls.get() < at {
+            if failing.faults.calls.load(Ordering::SeqCst) < at {
                 break;
             }
         }
@@ -636,13 +637,22 @@ fn leave_unfinished(place: &Place, at: usize) -> PathBuf {
     record
 }
 
-/// Into the renames of `everything`.
-const MIDWAY: usize = 165;
+/// Returns a call within the renames of `everything`, after the first exchange.
+fn midway() -> usize {
+    let is_midway = |at: &usize| {
+        let place = Place::in_memory();
+        furnish(&place);
+        let gone = disk(Fault::From(*at, Errno::IO), System::Exchanging);
+        place.commit_with(&gone, &everything(&place)).unwrap_err();
+        fs::read_to_string(place.at("replaced")).unwrap() == "new"
+    };
+    (1..).find(is_midway).unwrap() + 4
+}
 
 #[test]
 fn what_the_user_changed_after_a_kill_is_not_overwritten() {
     let place = Place::new();
-    leave_unfinished(&place, MIDWAY);
+    leave_unfinished(&place, midway());
     assert_eq!(fs::read_to_string(place.at("replaced")).unwrap(), "new");
     fs::write(place.at("replaced"), "the user's").unwrap();
     let said = place.recover();
@@ -659,11 +669,12 @@ fn what_the_user_changed_after_a_kill_is_not_overwritten() {
 #[test]
 fn a_torn_record_does_no_harm() {
     let place = Place::in_memory();
-    let whole = fs::read(leave_unfinished(&place, MIDWAY)).unwrap();
+    let whole = fs::read(leave_unfinished(&place, midway())).unwrap();
     let (before, after) = before_and_after();
+    let at = midway();
     for length in (0..whole.len()).step_by(97).chain([whole.len() - 1]) {
         let place = Place::in_memory();
-        let record = leave_unfinished(&place, MIDWAY);
+        let record = leave_unfinished(&place, at);
         let bytes = fs::read(&record).unwrap();
         fs::write(&record, &bytes[..length.min(bytes.len())]).unwrap();
         let midway = place.tree();
@@ -687,7 +698,7 @@ fn a_torn_record_does_no_harm() {
 #[test]
 fn a_record_that_is_not_ours_to_read_is_set_aside() {
     let place = Place::new();
-    let record = leave_unfinished(&place, MIDWAY);
+    let record = leave_unfinished(&place, midway());
     let bytes = fs::read(&record).unwrap();
     let tree = place.tree();
     let mut flipped = bytes.clone();
