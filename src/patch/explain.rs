@@ -14,6 +14,9 @@ use crate::patch::level::fold;
 use crate::patch::lines::Lines;
 use crate::patch::{FilePatch, PatchError};
 
+/// Lines of a chunk that are looked for once more.
+const LINES_LOOKED_FOR_MAX: usize = 10_000;
+
 /// Lines shown of what was looked for, and of the nearest place.
 const LINES_SHOWN_MAX: usize = 12;
 
@@ -43,8 +46,9 @@ pub(super) fn explain(
     miss: Miss,
 ) -> PatchError {
     let (path, patch_line) = (file.path.clone(), chunk.patch_line);
-    let old = chunk.body.lines().filter(ChunkLine::is_old).map(|line| line.text);
-    let old: Vec<&[u8]> = old.collect();
+    let old = || chunk.body.lines().filter(ChunkLine::is_old).map(|line| line.text);
+    let old_count = old().count();
+    let old: Vec<&[u8]> = old().take(LINES_LOOKED_FOR_MAX).collect();
     match miss {
         Miss::Short(line_count) => {
             let named = chunk.named_line.unwrap_or(0);
@@ -73,7 +77,8 @@ pub(super) fn explain(
             }
         }
         Miss::Text(from) => {
-            let above = stands_at(lines, &old).filter(|at| *at < from);
+            let above = (old_count == old.len()).then(|| stands_at(lines, &old)).flatten();
+            let above = above.filter(|at| *at < from);
             let place = match above {
                 Some(at) => format!(
                     " after line {from} (they are at line {}; chunks go in file order)",
@@ -94,7 +99,7 @@ pub(super) fn explain(
                 }
                 (None, None) => render_nearest(lines, &old),
             };
-            let wanted = render_wanted(&old);
+            let wanted = render_wanted(&old, old_count);
             PatchError::NoMatch { path, chunk: number, patch_line, place, wanted, nearest }
         }
     }
@@ -120,18 +125,19 @@ fn stands_at(lines: &Lines<'_>, texts: &[&[u8]]) -> Option<usize> {
 fn made_already(lines: &Lines<'_>, chunk: &Chunk) -> Option<usize> {
     let new = || chunk.body.lines().filter(|line| line.kind != LineKind::Remove);
     let telling = |line: ChunkLine<'_>| line.kind == LineKind::Add && fold(line.text).len() > 2;
-    let texts: Vec<&[u8]> = new().map(|line| line.text).collect();
-    new().any(telling).then(|| stands_at(lines, &texts)).flatten()
+    let texts: Vec<&[u8]> = new().map(|line| line.text).take(LINES_LOOKED_FOR_MAX).collect();
+    let is_whole = texts.len() < LINES_LOOKED_FOR_MAX;
+    (is_whole && new().any(telling)).then(|| stands_at(lines, &texts)).flatten()
 }
 
 /// Returns the lines that were looked for, indented.
-fn render_wanted(wanted: &[&[u8]]) -> String {
+fn render_wanted(wanted: &[&[u8]], count: usize) -> String {
     let mut text = String::new();
     for line in wanted.iter().take(LINES_SHOWN_MAX) {
         let _ = writeln!(text, "    {}", clipped(line, 0));
     }
-    if wanted.len() > LINES_SHOWN_MAX {
-        let _ = writeln!(text, "    … {} more lines", wanted.len() - LINES_SHOWN_MAX);
+    if count > LINES_SHOWN_MAX {
+        let _ = writeln!(text, "    … {} more lines", count - LINES_SHOWN_MAX);
     }
     text.truncate(text.trim_end_matches('\n').len());
     text

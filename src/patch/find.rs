@@ -101,7 +101,9 @@ impl<'f, 'a> Finder<'f, 'a> {
 
     pub(super) fn find(&self, chunk: &Chunk) -> Result<Place, Miss> {
         let old = chunk.body.lines().filter(ChunkLine::is_old);
-        let wanted: Vec<Wanted<'_>> = old.map(|line| Wanted::new(&line)).collect();
+        // One line more than the file has stands nowhere; a last blank one is left out.
+        let enough = self.lines.len() + 2;
+        let wanted: Vec<Wanted<'_>> = old.take(enough).map(|line| Wanted::new(&line)).collect();
         match chunk.named_line {
             Some(named) => self.find_named(&wanted, named),
             None => self.find_anchored(chunk, &wanted),
@@ -269,6 +271,9 @@ impl<'f, 'a> Finder<'f, 'a> {
     /// places of the line that is rarest in the file are looked at.
     fn seek(&self, wanted: &[Wanted<'_>], from: usize) -> Option<Hit> {
         let last = self.lines.len().checked_sub(wanted.len())?;
+        if let Some(hit) = self.scan(wanted, from) {
+            return Some(hit);
+        }
         let (offset, count) = self.rarest(wanted)?;
         let hash = wanted.get(offset)?.hash;
         let granted = self.lines.budget.left();
@@ -289,6 +294,22 @@ impl<'f, 'a> Finder<'f, 'a> {
                 break;
             }
             next = self.lines.next_with(hash, start + offset + 1);
+        }
+        best
+    }
+
+    /// Returns the first place where just this text stands, found without hashing the file.
+    fn scan(&self, wanted: &[Wanted<'_>], from: usize) -> Option<Hit> {
+        let longest = wanted.iter().enumerate().max_by_key(|(_, line)| line.text.len());
+        let (offset, longest) = longest?;
+        let mut best = None;
+        for at in self.lines.scan(longest.text, from + offset)? {
+            let start = at - offset;
+            self.lines.budget.spend(wanted.len());
+            let level = self.is_exactly_at(start, wanted).then_some(Level::Exact);
+            if keep_first(level, start, &mut best) {
+                break;
+            }
         }
         best
     }

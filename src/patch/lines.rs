@@ -38,6 +38,10 @@ struct Block {
     keys: OnceCell<Keys>,
     /// The beginnings of its lines.
     heads: OnceCell<Filter>,
+    /// Whether its lines are still in a row as in the file.
+    is_changed: bool,
+    /// Whether its filter still holds keys of lines that went.
+    is_stale: bool,
 }
 
 /// What the lines of a block are found by.
@@ -62,8 +66,21 @@ pub(super) struct Lines<'a> {
     /// The number of the first line of each block, and that of all.
     firsts: Vec<usize>,
     counts: OnceCell<Counts>,
+    /// Whether the lines are still those of the file.
+    is_untouched: bool,
+    /// Whether few lines will be looked for, so that hashing all of them would cost more.
+    is_scanned: bool,
     pub(super) budget: &'a Budget,
 }
+
+/// Chunks of a file up to which it is scanned for each.
+const SCANS_MAX: usize = 8;
+
+/// A shorter line is in a file at too many places to be scanned for.
+const SCANNED_BYTES_MIN: usize = 6;
+
+/// Places of a line's text that are looked at in a scan.
+const SCANNED_PLACES_MAX: usize = 1_000;
 
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -80,7 +97,9 @@ impl<'a> Lines<'a> {
         let mut blocks = Vec::new();
         let mut firsts = vec![0];
         loop {
-            let block: Vec<Line> = lines.by_ref().take(BLOCK_LINES).collect();
+            // Room for all at once: what is collected without a known count grows in steps.
+            let mut block = Vec::with_capacity(BLOCK_LINES.min(old.len()));
+            block.extend(lines.by_ref().take(BLOCK_LINES));
             if block.is_empty() && !blocks.is_empty() {
                 break;
             }
@@ -97,6 +116,8 @@ impl<'a> Lines<'a> {
             blocks,
             firsts,
             counts: OnceCell::new(),
+            is_untouched: true,
+            is_scanned: false,
             budget,
         };
         budget.spend(this.len());
@@ -164,6 +185,45 @@ impl<'a> Lines<'a> {
 
     // ---- Looking for lines.
 
+    /// Says how many chunks will be looked for.
+    pub(super) fn expect_searches(&mut self, count: usize) {
+        self.is_scanned = self.is_untouched && !self.cr_ends && count <= SCANS_MAX;
+    }
+
+    /// Returns the lines from there on that have just this text, found by scanning the file's
+    /// bytes; `None` where another way of looking is better.
+    pub(super) fn scan(&self, text: &[u8], from: usize) -> Option<Vec<usize>> {
+        if !self.is_scanned || self.counts.get().is_some() || text.len() < SCANNED_BYTES_MIN {
+            return None;
+        }
+        let (block, index) = self.locate(from);
+        let first = self.blocks.get(block).and_then(|block| block.lines.get(index));
+        let Some(first) = first.map(|line| line.start as usize) else { return Some(Vec::new()) };
+        let bytes = self.old.get(first..)?;
+        self.budget.spend(bytes.len() / 64);
+        let mut found = Vec::new();
+        let places = memchr::memmem::find_iter(bytes, text);
+        for (count, at) in places.map(|at| first + at).enumerate() {
+            if count == SCANNED_PLACES_MAX {
+                return None;
+            }
+            let line = self.line_of(at);
+            if self.text(line) == text {
+                found.push(line);
+            }
+        }
+        Some(found)
+    }
+
+    /// Returns the number of the line with this byte of an untouched file.
+    fn line_of(&self, at: usize) -> usize {
+        let begins = |line: &Line| line.start as usize <= at;
+        let block = self.blocks.partition_point(|block| block.lines.first().is_some_and(begins));
+        let block = block.saturating_sub(1);
+        let lines = self.blocks.get(block).map_or(&[][..], |block| &block.lines);
+        self.first_of(block) + lines.partition_point(begins).saturating_sub(1)
+    }
+
     /// Returns how many lines have this key: at most that many, and `Counts::MANY` is no bound.
     pub(super) fn count_of(&self, hash: u32) -> u8 {
         let counts = self.counts.get_or_init(|| {
@@ -183,8 +243,7 @@ impl<'a> Lines<'a> {
         block.keys.get_or_init(|| {
             let hash = |line: &Line| hash_line(self.text_of(self.bytes_of(*line)));
             let hashes: Vec<u32> = block.lines.iter().map(hash).collect();
-            let mut filter = Filter::new();
-            hashes.iter().for_each(|hash| filter.add(*hash));
+            let filter = filter_of(&hashes);
             Keys { hashes, filter }
         })
     }
@@ -295,6 +354,7 @@ impl<'a> Lines<'a> {
 
     /// Puts other lines in the place of some. Line numbers hold again after `renumber`.
     pub(super) fn replace(&mut self, gone: Range<usize>, come: &[Line]) {
+        self.is_untouched = false;
         let start = gone.start.min(self.len());
         let first = self.locate(start).0.min(self.blocks.len().saturating_sub(1));
         let index = start - self.first_of(first);
@@ -305,6 +365,7 @@ impl<'a> Lines<'a> {
             let to = (from + left).min(block.lines.len());
             left -= to - from;
             block.lines.drain(from..to);
+            (block.is_changed, block.is_stale) = (true, true);
             if let Some(keys) = block.keys.get_mut() {
                 for hash in keys.hashes.drain(from..to) {
                     if let Some(counts) = self.counts.get_mut() {
@@ -338,6 +399,7 @@ impl<'a> Lines<'a> {
             keys.hashes.splice(index..index, hashes);
         }
         block.lines.splice(index..index, come.iter().copied());
+        block.is_changed = true;
     }
 
     /// Divides blocks that have grown and counts the lines anew.
@@ -351,8 +413,19 @@ impl<'a> Lines<'a> {
                     continue;
                 }
                 self.budget.spend(block.lines.len().saturating_mul(HASH_STEPS));
-                let part = |lines: &[Line]| Block { lines: lines.to_vec(), ..Block::default() };
+                let part = |lines: &[Line]| Block {
+                    lines: lines.to_vec(),
+                    is_changed: true,
+                    ..Block::default()
+                };
                 self.blocks.extend(block.lines.chunks(BLOCK_LINES).map(part));
+            }
+        }
+        for block in self.blocks.iter_mut().filter(|block| block.is_stale) {
+            block.is_stale = false;
+            if let Some(keys) = block.keys.get_mut() {
+                self.budget.spend(keys.hashes.len() / 8);
+                keys.filter = filter_of(&keys.hashes);
             }
         }
         self.firsts.truncate(1);
@@ -366,14 +439,21 @@ impl<'a> Lines<'a> {
     /// Returns the whole file.
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
         let mut pieces: Vec<(usize, usize)> = vec![(0, self.mark_bytes)];
-        for line in std::mem::take(&mut self.blocks).iter().flat_map(|block| &block.lines) {
-            let (start, bytes) = (line.start as usize, line.bytes as usize);
-            match pieces.last_mut() {
-                // The file and what came are apart.
-                Some((from, len)) if *from + *len == start && start != self.old.len() => {
-                    *len += bytes;
+        let mut add = |start: u32, bytes: usize| match pieces.last_mut() {
+            // The file and what came are apart.
+            Some((from, len))
+                if *from + *len == start as usize && *from + *len != self.old.len() =>
+            {
+                *len += bytes;
+            }
+            Some(_) | None => pieces.push((start as usize, bytes)),
+        };
+        for block in std::mem::take(&mut self.blocks) {
+            match (block.lines.first(), block.lines.last()) {
+                (Some(first), Some(last)) if !block.is_changed => {
+                    add(first.start, (last.start - first.start) as usize + last.bytes as usize);
                 }
-                Some(_) | None => pieces.push((start, bytes)),
+                _ => block.lines.iter().for_each(|line| add(line.start, line.bytes as usize)),
             }
         }
         self.counts = OnceCell::new();
@@ -389,6 +469,12 @@ impl<'a> Lines<'a> {
         }
         bytes
     }
+}
+
+fn filter_of(hashes: &[u32]) -> Filter {
+    let mut filter = Filter::new();
+    hashes.iter().for_each(|hash| filter.add(*hash));
+    filter
 }
 
 fn split(bytes: &[u8], range: Range<usize>, end: u8) -> impl Iterator<Item = Line> {

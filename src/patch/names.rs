@@ -78,16 +78,17 @@ pub(super) fn read_pair(text: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     if let Some((left, after)) = unquote(text) {
         return Some((left, read_name(after.strip_prefix(b" ")?)));
     }
-    let splits = memchr::memchr_iter(b' ', text).filter_map(|at| {
-        let (left, right) = (text.get(..at)?, read_name(text.get(at + 1..)?));
-        is_same_file(left, &right).then(|| (left.to_vec(), right))
-    });
-    // Quadratic in the spaces of a name, which is short.
-    splits.take(SPLITS_MAX).next()
+    // Two names that are alike are nearly of one length, so the line is divided near its middle.
+    let is_near = |at: &usize| at.abs_diff(text.len() / 2) <= SIDES_DIFFER_MAX;
+    memchr::memchr_iter(b' ', text).filter(is_near).find_map(|at| {
+        let (left, right) = (text.get(..at)?, text.get(at + 1..)?);
+        let right = unquote(right).map_or(Cow::Borrowed(right), |(name, _)| Cow::Owned(name));
+        is_same_file(left, &right).then(|| (left.to_vec(), right.into_owned()))
+    })
 }
 
-/// Places at which a line of two names is divided to see if they are equal.
-const SPLITS_MAX: usize = 256;
+/// Bytes by which the two names of a file differ at most, as their prefixes and quotes do.
+const SIDES_DIFFER_MAX: usize = 64;
 
 fn is_same_file(left: &[u8], right: &[u8]) -> bool {
     left == right || without_first(left).is_some_and(|name| Some(name) == without_first(right))
