@@ -395,3 +395,45 @@ fn a_store_that_lost_its_tail_reads_what_it_must_anew() {
     store.perform(&plan).unwrap();
     assert_eq!(fs::read(place.work().join("a")).unwrap(), b"one");
 }
+
+#[test]
+fn metadata_is_trusted_only_when_it_is_older_than_the_clocks_tick() {
+    use crate::store::snapshot::tree::Stat;
+    use crate::store::snapshot::walk::is_settled;
+    let stat = |ctime_ns| Stat { dev: 1, ino: 1, size: 1, mode: 0o100_644, mtime_ns: 0, ctime_ns };
+    let second = 1_000_000_000_i64;
+    // A clock of nanoseconds: the kernel's tick must have passed.
+    assert!(!is_settled(&stat(5 * second + 7), 5 * second + 7));
+    assert!(!is_settled(&stat(5 * second + 7), 5 * second + 20_000_000));
+    assert!(is_settled(&stat(5 * second + 7), 6 * second));
+    // A clock of whole seconds says so by its zeros.
+    assert!(!is_settled(&stat(5 * second), 6 * second));
+    assert!(is_settled(&stat(5 * second), 8 * second));
+    // A time to come is never trusted.
+    assert!(!is_settled(&stat(9 * second), 8 * second));
+}
+
+#[test]
+fn a_change_by_someone_else_is_a_conflict_and_only_force_goes_over_it() {
+    let place = Place::new();
+    place.write("a", "before");
+    let mut store = place.open();
+    let from = store.take().unwrap().snapshot.unwrap();
+    place.write("a", "turn");
+    let to = store.take().unwrap().snapshot.unwrap();
+    place.write("a", "user");
+    let step = [Step { from: from.clone(), to: Some(to.clone()) }];
+    let plan = store.plan(&step, Force::No).unwrap();
+    assert_eq!(plan.conflicts, [place.work().join("a")]);
+    assert_eq!(plan.changes(), []);
+    // Between two steps it is one as well, even where the last state is the expected one.
+    let middle = store.take().unwrap().snapshot.unwrap();
+    place.write("a", "turn again");
+    let last = store.take().unwrap().snapshot.unwrap();
+    let steps = [Step { from: middle, to: Some(last) }, Step { from, to: Some(to) }];
+    let plan = store.plan(&steps, Force::No).unwrap();
+    assert_eq!(plan.conflicts, [place.work().join("a")]);
+    let plan = store.plan(&steps, Force::Yes).unwrap();
+    store.perform(&plan).unwrap();
+    assert_eq!(fs::read(place.work().join("a")).unwrap(), b"before");
+}
