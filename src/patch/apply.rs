@@ -372,9 +372,9 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
             FileAction::Update { move_to: Some(target), .. } => target.display(),
             _ => file.path.display(),
         };
-        if self.form == Form::Unified
-            && !(self.leaving.contains(path) && !self.arrived.contains(path))
-        {
+        // What the diff itself takes away is not in the way.
+        let is_leaving = self.leaving.contains(path) && !self.arrived.contains(path);
+        if self.form == Form::Unified && !is_leaving {
             let problem = format!("the diff makes {shown} anew, but there is such a file already");
             let (path, patch_line) = (file.path.clone(), file.patch_line);
             return Err(PatchError::Refused { path, patch_line, problem });

@@ -90,19 +90,19 @@ impl Edits {
         if gone.is_empty() && gone.start == lines.len() && lines.is_open() && !follows {
             // What comes after a last line that nothing ends must not become a part of it.
             gone.start -= 1;
-            let end = if is_literal { b"\n".to_vec() } else { end_for(lines, group, 0) };
+            let end = if is_literal { b"\n" } else { end_for(lines, group, 0) };
             let raw = lines.raw(gone.start).to_vec();
-            come.push(lines.keep(&[&raw, &end]).ok_or(TooLarge)?);
+            come.push(lines.keep(&[&raw, end]).ok_or(TooLarge)?);
         }
         for (index, line) in group.come.iter().enumerate() {
-            let end = if is_literal { b"\n".to_vec() } else { end_for(lines, group, index) };
+            let end = if is_literal { b"\n" } else { end_for(lines, group, index) };
             let text = match line.text {
                 [text @ .., b'\r'] if !is_literal && end == b"\r\n" => text,
                 text => text,
             };
             end_bytes = end.len();
             let mark = lost_mark(lines, &gone, text).filter(|_| !is_literal && index == 0);
-            let line = lines.keep(&[mark.unwrap_or(b""), text, &end]);
+            let line = lines.keep(&[mark.unwrap_or(b""), text, end]);
             come.push(line.ok_or(TooLarge)?);
         }
         let is_open = group.come.last().and_then(|line| {
@@ -141,14 +141,18 @@ impl Edits {
 
 /// Returns the end of the line that the new one replaces, else of the neighbour above, else
 /// below, else of the file's first line.
-fn end_for(lines: &Lines<'_>, group: &Group<'_>, index: usize) -> Vec<u8> {
+fn end_for(lines: &Lines<'_>, group: &Group<'_>, index: usize) -> &'static [u8] {
     let gone = &group.gone;
     let replaced = (!gone.is_empty()).then(|| gone.end.min(gone.start + index + 1) - 1);
     let above = gone.start.checked_sub(1);
     let choices = [replaced, above, Some(gone.end), Some(0)];
     let ends = choices.into_iter().flatten().map(|at| lines.end_of(lines.raw(at)));
     let found = ends.into_iter().find(|end| !end.is_empty());
-    found.unwrap_or(b"\n").to_vec()
+    match found {
+        Some(b"\r\n") => b"\r\n",
+        Some(b"\r") => b"\r",
+        Some(_) | None => b"\n",
+    }
 }
 
 /// Returns the mark at the file's start when the new first line lacks it.

@@ -215,8 +215,8 @@ impl Grammar {
                 break;
             }
             // As in a unified diff, a line may say that nothing ends the one above.
-            let follows = self.reader.at() > start;
-            if !is_body_line(line) && !(follows && is_open_mark(line)) {
+            let is_mark = self.reader.at() > start && is_open_mark(line);
+            if !is_body_line(line) && !is_mark {
                 let problem = "expected a line that begins with ` `, `+`, `-` or `@@`, found";
                 return Err(self.reader.error(format!("{problem} {}", quoted(line))));
             }

@@ -66,24 +66,29 @@ pub(super) fn hash_line(text: &[u8]) -> u32 {
     hash(&fold(text))
 }
 
-/// Mixes eight bytes at a time: a file of a hundred thousand lines is hashed in a millisecond.
-/// What is found by a hash is always compared, so one that collides costs time alone.
+/// Mixes sixteen bytes at a time: a file of a hundred thousand lines is hashed in a millisecond
+/// or two. What is found by a hash is always compared, so one that collides costs time alone.
 pub(super) fn hash(bytes: &[u8]) -> u32 {
-    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mix = |state: u64, word: u64| {
-        let product = (state ^ word).wrapping_mul(FACTOR);
-        product ^ (product >> 29)
+    const FACTORS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03];
+    let mix = |state: u64, block: &[u8; 16]| {
+        let (low, high) = block.split_at(8);
+        let word = |half: &[u8]| half.try_into().map_or(0, u64::from_le_bytes);
+        let left = u128::from(word(low) ^ FACTORS[0]);
+        let right = u128::from(word(high) ^ state);
+        let product = (left * right).to_le_bytes();
+        let (low, high) = product.split_at(8);
+        word(low) ^ word(high)
     };
-    let (words, tail) = bytes.as_chunks::<8>();
-    let mut state = mix(FACTOR, bytes.len() as u64);
-    for word in words {
-        state = mix(state, u64::from_le_bytes(*word));
+    let (blocks, tail) = bytes.as_chunks::<16>();
+    let mut state = FACTORS[1] ^ bytes.len() as u64;
+    for block in blocks {
+        state = mix(state, block);
     }
-    let mut last = [0; 8];
-    for (to, from) in last.iter_mut().zip(tail) {
-        *to = *from;
+    let mut last = [0; 16];
+    if let Some(start) = last.get_mut(..tail.len()) {
+        start.copy_from_slice(tail);
     }
-    let state = mix(mix(state, u64::from_le_bytes(last)), FACTOR);
+    let state = mix(state, &last).wrapping_mul(FACTORS[0]);
     // The upper half, which every bit has reached.
     u32::try_from(state >> 32).unwrap_or_default()
 }

@@ -38,6 +38,8 @@ struct Block {
     keys: OnceCell<Keys>,
     /// The beginnings of its lines.
     heads: OnceCell<Filter>,
+    /// Whether its lines are still in a row as in the file.
+    is_changed: bool,
     /// Whether its filter still holds keys of lines that went.
     is_stale: bool,
 }
@@ -95,7 +97,9 @@ impl<'a> Lines<'a> {
         let mut blocks = Vec::new();
         let mut firsts = vec![0];
         loop {
-            let block: Vec<Line> = lines.by_ref().take(BLOCK_LINES).collect();
+            // Room for all at once: what is collected without a known count grows in steps.
+            let mut block = Vec::with_capacity(BLOCK_LINES.min(old.len()));
+            block.extend(lines.by_ref().take(BLOCK_LINES));
             if block.is_empty() && !blocks.is_empty() {
                 break;
             }
@@ -361,7 +365,7 @@ impl<'a> Lines<'a> {
             let to = (from + left).min(block.lines.len());
             left -= to - from;
             block.lines.drain(from..to);
-            block.is_stale = true;
+            (block.is_changed, block.is_stale) = (true, true);
             if let Some(keys) = block.keys.get_mut() {
                 for hash in keys.hashes.drain(from..to) {
                     if let Some(counts) = self.counts.get_mut() {
@@ -395,6 +399,7 @@ impl<'a> Lines<'a> {
             keys.hashes.splice(index..index, hashes);
         }
         block.lines.splice(index..index, come.iter().copied());
+        block.is_changed = true;
     }
 
     /// Divides blocks that have grown and counts the lines anew.
@@ -408,7 +413,11 @@ impl<'a> Lines<'a> {
                     continue;
                 }
                 self.budget.spend(block.lines.len().saturating_mul(HASH_STEPS));
-                let part = |lines: &[Line]| Block { lines: lines.to_vec(), ..Block::default() };
+                let part = |lines: &[Line]| Block {
+                    lines: lines.to_vec(),
+                    is_changed: true,
+                    ..Block::default()
+                };
                 self.blocks.extend(block.lines.chunks(BLOCK_LINES).map(part));
             }
         }
@@ -430,14 +439,21 @@ impl<'a> Lines<'a> {
     /// Returns the whole file.
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
         let mut pieces: Vec<(usize, usize)> = vec![(0, self.mark_bytes)];
-        for line in std::mem::take(&mut self.blocks).iter().flat_map(|block| &block.lines) {
-            let (start, bytes) = (line.start as usize, line.bytes as usize);
-            match pieces.last_mut() {
-                // The file and what came are apart.
-                Some((from, len)) if *from + *len == start && start != self.old.len() => {
-                    *len += bytes;
+        let mut add = |start: u32, bytes: usize| match pieces.last_mut() {
+            // The file and what came are apart.
+            Some((from, len))
+                if *from + *len == start as usize && *from + *len != self.old.len() =>
+            {
+                *len += bytes;
+            }
+            Some(_) | None => pieces.push((start as usize, bytes)),
+        };
+        for block in std::mem::take(&mut self.blocks) {
+            match (block.lines.first(), block.lines.last()) {
+                (Some(first), Some(last)) if !block.is_changed => {
+                    add(first.start, (last.start - first.start) as usize + last.bytes as usize);
                 }
-                Some(_) | None => pieces.push((start, bytes)),
+                _ => block.lines.iter().for_each(|line| add(line.start, line.bytes as usize)),
             }
         }
         self.counts = OnceCell::new();

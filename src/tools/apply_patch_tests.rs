@@ -57,7 +57,7 @@ impl Place {
         turn: &TurnContext,
         agreed: &[DecisionAction],
     ) -> Result<Done, ToolError> {
-        let effect = ApplyPatch { form: PatchForm::Freeform }.effect(call, &self.root).unwrap();
+        let effect = ApplyPatch { form: PatchForm::Freeform }.effect(call, &self.root)?;
         let around = policy::Circumstances {
             approval: turn.approval,
             sandbox: &turn.sandbox,
@@ -356,7 +356,8 @@ fn what_cannot_be_patched_is_refused_with_the_tree_untouched() {
         ("*** Add File: a/below\n+y\n", "a: cannot open the directory: Not a directory"),
         ("*** Update File: broken\n-x\n+y\n", "broken: cannot be resolved: No such file"),
         ("*** Update File: loop\n-x\n+y\n", "loop: cannot be resolved: Too many levels"),
-        (&format!("*** Add File: {long}\n+y\n"), "File name too long"),
+        (&format!("*** Add File: {long}\n+y\n"), "the path has 5001 bytes; at most 4095 can be"),
+        (&format!("*** Add File: {}\n+y\n", &long[1_000..]), "ile name too long"),
         (&format!("*** Add File: {wide}\n+y\n"), "File name too long"),
     ];
     for (body, expected) in cases {
