@@ -357,7 +357,7 @@ fn what_cannot_be_patched_is_refused_with_the_tree_untouched() {
         ("*** Update File: broken\n-x\n+y\n", "broken: cannot be resolved: No such file"),
         ("*** Update File: loop\n-x\n+y\n", "loop: cannot be resolved: Too many levels"),
         (&format!("*** Add File: {long}\n+y\n"), "the path has 5001 bytes; at most 4095 can be"),
-        (&format!("*** Add File: {}\n+y\n", &long[1_000..]), "ile name too long"),
+        (&format!("*** Add File: {}f\n+y\n", "d/".repeat(2_045)), "ile name too long"),
         (&format!("*** Add File: {wide}\n+y\n"), "File name too long"),
     ];
     for (body, expected) in cases {
@@ -380,6 +380,10 @@ fn odd_names_are_names() {
     let odd = "a name\twith \u{e9}\u{301} *?[]'\"\\$(x)";
     place.apply(&format!("*** Add File: {odd}\n+x\n")).unwrap();
     assert_eq!(fs::read_to_string(place.root.join(odd)).unwrap(), "x\n");
+    let deep = "d/".repeat(900) + "f";
+    place.apply(&format!("*** Add File: {deep}\n+x\n")).unwrap();
+    assert_eq!(fs::read_to_string(place.root.join(deep)).unwrap(), "x\n");
+    fs::remove_dir_all(place.root.join("d")).unwrap();
     // Nobody means a name with a newline; a diff can quote one all the same.
     let before = tree(&place.root);
     let diff = "--- /dev/null\n+++ \"b/two\\nlines\"\n@@ -0,0 +1 @@\n+y\n";

@@ -178,31 +178,48 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
         self.stand(parent).map(Some)
     }
 
-    /// Returns whether a directory is there, and sees to it that it will be.
+    /// Returns whether a directory is there, and sees to it that it will be. Goes up and down
+    /// again without recursion: a path may have two thousand directories.
     fn stand(&mut self, dir: &Path) -> Result<Standing, CommitError> {
-        if let Some(standing) = self.standing.get(dir) {
-            return Ok(*standing);
-        }
-        let id = self.dirs.id(dir);
-        let standing = match self.dirs.fd(id) {
-            Ok(_) => Standing::There,
-            Err(error) if is_nowhere(&error) && !self.dirs.is_root(dir) => {
-                self.make_way(dir, error)?;
-                Standing::Coming
+        let mut missing = Vec::new();
+        let mut at = dir;
+        let mut standing = loop {
+            if let Some(standing) = self.standing.get(at) {
+                break *standing;
             }
-            Err(error) => return Err(CommitError::io(dir, "open the directory")(error)),
+            let id = self.dirs.id(at);
+            match (self.dirs.fd(id), at.parent()) {
+                (Ok(_), _) => {
+                    self.standing.insert(at.to_owned(), Standing::There);
+                    break Standing::There;
+                }
+                (Err(error), Some(above)) if is_nowhere(&error) && !self.dirs.is_root(at) => {
+                    missing.push((at, error));
+                    at = above;
+                }
+                (Err(error), _) => return Err(CommitError::io(at, "open the directory")(error)),
+            }
         };
-        self.standing.insert(dir.to_owned(), standing);
+        while let Some((dir, error)) = missing.pop() {
+            self.make_way(dir, error, standing)?;
+            standing = Standing::Coming;
+            self.standing.insert(dir.to_owned(), standing);
+        }
         Ok(standing)
     }
 
-    /// Sees to it that a directory is made, and those above it.
-    fn make_way(&mut self, dir: &Path, error: io::Error) -> Result<(), CommitError> {
+    /// Sees to it that a directory is made; `above` is how the one above it stands.
+    fn make_way(
+        &mut self,
+        dir: &Path,
+        error: io::Error,
+        above: Standing,
+    ) -> Result<(), CommitError> {
         let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else {
             return Err(CommitError::io(dir, "open the directory")(error));
         };
         let planned = self.by_path.get(dir).map(|change| change.new);
-        if self.stand(parent)? == Standing::There {
+        if above == Standing::There {
             let id = self.dirs.id(parent);
             let found = self.dirs.fd(id).and_then(|fd| self.dirs.disk.stat(&fd, name));
             let found = found.map_err(CommitError::io(dir, "look at"))?;
