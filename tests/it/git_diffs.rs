@@ -209,12 +209,14 @@ fn a_mail_of_git_is_applied() {
 fn what_cannot_be_applied_is_refused_whole() {
     const BEFORE: &[File<'_>] = &[(b"a", LINES, false), (b"b", b"\0\x01", false)];
     const AFTER: &[File<'_>] = &[(b"a", CHANGED, false), (b"b", b"\0\x02", false)];
-    let table: [(&str, &[File<'_>], &[File<'_>], &[&str]); 3] = [
-        ("binary", BEFORE, AFTER, &[]),
-        ("binary", BEFORE, AFTER, &["--binary"]),
-        ("newline", &BEFORE[..1], &[AFTER[0], (b"new\nline", b"x\n", false)], &[]),
+    let odd = [AFTER[0], (b"new\nline", b"x\n", false)];
+    // The name is what the error must say.
+    let table = [
+        Case { name: "binary", options: &[], before: BEFORE, after: AFTER },
+        Case { name: "binary", options: &["--binary"], before: BEFORE, after: AFTER },
+        Case { name: "newline", options: &[], before: &BEFORE[..1], after: &odd },
     ];
-    for (words, before, after, options) in table {
+    for Case { name: words, options, before, after } in table {
         let house = House::new();
         let other = house.root().join("other");
         fs::create_dir(&other).unwrap();
