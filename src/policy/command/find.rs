@@ -111,7 +111,7 @@ pub(super) fn check_find(words: &[Word], known: Knowledge<'_>, depth: usize) -> 
         let count = FIND_WORDS.iter().find(|(name, _)| *name == word.text).map(|(_, count)| *count);
         match count {
             Some(count) if known.tables => {
-                (0..count).try_for_each(|_| take_find_value(word, &mut words))?
+                (0..count).try_for_each(|_| take_find_value(word, &mut words))?;
             }
             Some(_) | None => {
                 return Err(format!("`find {}` is not known to only read", word.text));

@@ -17,13 +17,16 @@ const COMMAND_BYTES_MAX: usize = 4096;
 /// Commands within commands that are looked at.
 const DEPTH_MAX: usize = 8;
 
+/// Says whether a rule allows the command that these words call.
+pub(crate) type Allows<'a> = dyn Fn(&[Word]) -> bool + 'a;
+
 /// What a part of a command may be known by.
 #[derive(Clone, Copy)]
 pub(crate) struct Knowledge<'a> {
     /// Whether the tables of programs that only read count.
     pub(crate) tables: bool,
     /// Whether a rule allows the command that these words call.
-    pub(crate) allows: Option<&'a dyn Fn(&[Word]) -> bool>,
+    pub(crate) allows: Option<&'a Allows<'a>>,
 }
 
 /// Returns whether a command is known to change nothing.

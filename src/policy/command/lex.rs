@@ -466,7 +466,7 @@ impl Lexer<'_> {
                 return;
             }
             Some(letter) if letter == ' ' || letter.is_ascii_punctuation() => {
-                word.text.push(letter)
+                word.text.push(letter);
             }
             Some(letter) => {
                 self.note("a backslash stands before what needs none", at);

@@ -191,7 +191,7 @@ impl Search {
         });
         match rest.first() {
             Some(script) if has_script && script.open => {
-                self.hide("its script is known to a shell alone")
+                self.hide("its script is known to a shell alone");
             }
             Some(script) if has_script => self.visit_script(&script.text, depth + 1),
             Some(_) => {}

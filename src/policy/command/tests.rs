@@ -40,10 +40,10 @@ fn spell_out(line: &str) -> String {
     ];
     let mut text =
         named.iter().fold(line.to_owned(), |text, (name, real)| text.replace(name, real));
-    while let Some(at) = text.find("<U+") {
-        let end = at + text[at..].find('>').unwrap();
-        let code = u32::from_str_radix(&text[at + 3..end], 16).unwrap();
-        text.replace_range(at..=end, &char::from_u32(code).unwrap().to_string());
+    while let Some((before, rest)) = text.split_once("<U+") {
+        let (code, after) = rest.split_once('>').unwrap();
+        let letter = char::from_u32(u32::from_str_radix(code, 16).unwrap()).unwrap();
+        text = format!("{before}{letter}{after}");
     }
     text
 }
@@ -186,7 +186,7 @@ fn what_wraps_itself_is_searched_within_bounds() {
         let parts = collect_parts(&shell(&line));
         assert!(parts.parts.len() <= 4096);
         let is_searched = ["watch ls", "git", "sh<", "find"].iter().any(|it| line.starts_with(it));
-        assert!(parts.hidden.is_some() || is_searched, "{}", &line[..20]);
+        assert!(parts.hidden.is_some() || is_searched, "{line:.20}");
     }
 }
 
