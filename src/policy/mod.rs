@@ -8,6 +8,7 @@ mod decide;
 
 pub(crate) use command::is_known_read_only;
 pub(crate) use decide::{Circumstances, Obstacle, decide, find_write_obstacle};
+pub(crate) use decide::{GIT_PROTECTED, PROTECTED};
 
 #[cfg(test)]
 mod tests;
