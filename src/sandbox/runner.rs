@@ -8,6 +8,7 @@ use std::fs::File;
 use std::future::Future;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -154,7 +155,9 @@ impl LocalRunner {
         let failed = |error: std::io::Error| {
             SandboxError::Unavailable(format!("no temporary directory: {}", in_words(&error)))
         };
-        let made = tempfile::Builder::new().prefix("gimlet-").tempdir().map_err(failed)?;
+        let own = std::fs::Permissions::from_mode(0o700);
+        let made = tempfile::Builder::new().prefix("gimlet-").permissions(own).tempdir();
+        let made = made.map_err(failed)?;
         let path = std::fs::canonicalize(made.path()).map_err(failed)?;
         *tmp = Some(made);
         Ok(path)

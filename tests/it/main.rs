@@ -16,6 +16,8 @@
 )]
 
 mod cli;
+#[cfg(target_os = "linux")]
+mod escape;
 mod planted;
 mod resume;
 #[cfg(target_os = "linux")]
