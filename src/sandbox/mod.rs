@@ -16,65 +16,27 @@ use crate::protocol::{SandboxLevel, SandboxPolicy};
 
 mod environment;
 mod limits;
-
+#[cfg(target_os = "linux")]
+mod linux;
 #[cfg(any(test, not(target_os = "linux")))]
 mod profile;
 mod run;
 #[cfg(not(target_os = "linux"))]
 mod unconfined;
 
-#[cfg(target_os = "linux")]
-mod command;
-#[cfg(target_os = "linux")]
-mod explain;
-#[cfg(target_os = "linux")]
-mod exposure;
-#[cfg(target_os = "linux")]
-mod facts;
-#[cfg(target_os = "linux")]
-mod helper;
-#[cfg(target_os = "linux")]
-mod init;
-#[cfg(target_os = "linux")]
-mod landlock;
-#[cfg(target_os = "linux")]
-mod local_sockets;
-#[cfg(target_os = "linux")]
-mod mount_calls;
-#[cfg(target_os = "linux")]
-mod namespaces;
-#[cfg(target_os = "linux")]
-mod overlay;
-#[cfg(target_os = "linux")]
-mod plan;
-#[cfg(target_os = "linux")]
-mod privileges;
-#[cfg(target_os = "linux")]
-mod probe;
-#[cfg(target_os = "linux")]
-mod process_tree;
-#[cfg(target_os = "linux")]
-mod repositories;
-#[cfg(target_os = "linux")]
-mod runner;
-#[cfg(target_os = "linux")]
-mod seccomp;
-#[cfg(target_os = "linux")]
-mod streams;
-#[cfg(target_os = "linux")]
-mod transient;
-
 pub use environment::command_env;
+pub use limits::{LimitHit, ResourceKind, ResourceLimits};
 #[cfg(target_os = "linux")]
-pub use exposure::{level, level_under, open_at_reduced_level};
-#[cfg(target_os = "linux")]
-pub use helper::run_if_asked;
-pub use limits::{LimitHit, ResourceKind, ResourceLimits, load_memory_bytes};
+pub use linux::{
+    LocalRunner, RunnerSettings, level, level_under, load_memory_bytes, open_at_reduced_level,
+    run_if_asked,
+};
 pub use run::{OUTPUT_BYTES_MAX, RunLimits, likely_denied, run};
-#[cfg(target_os = "linux")]
-pub use runner::{LocalRunner, RunnerSettings};
 #[cfg(not(target_os = "linux"))]
-pub use unconfined::{LocalRunner, RunnerSettings, level, level_under, run_if_asked};
+pub use unconfined::{
+    LocalRunner, RunnerSettings, level, level_under, load_memory_bytes, open_at_reduced_level,
+    run_if_asked,
+};
 
 /// One command to run.
 #[derive(Debug, Clone, PartialEq)]

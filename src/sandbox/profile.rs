@@ -4,7 +4,7 @@
 //! rule. Knows no process and no system. Called by `unconfined.rs` on macOS.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::policy::PROTECTED;
 use crate::protocol::{Network, SandboxMode, SandboxPolicy};
@@ -91,9 +91,9 @@ pub(crate) fn build_profile(policy: &SandboxPolicy, facts: &ProfileFacts) -> Pro
 }
 
 impl Profile {
-    fn name(&mut self, kind: &str, path: &PathBuf) -> String {
+    fn name(&mut self, kind: &str, path: &Path) -> String {
         let name = format!("{kind}_{}", self.parameters.len());
-        self.parameters.push((name.clone(), path.clone()));
+        self.parameters.push((name.clone(), path.to_owned()));
         name
     }
 

@@ -14,7 +14,9 @@ use gimlet::sandbox::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::support::run::{Ended, House, Stdin, closed_directory, run as run_program};
+use crate::support::run::{
+    Ended, House, Stdin, closed_directory, copy_program, run as run_program,
+};
 
 /// Long enough that a test which reaches it has failed.
 const LONG: Duration = Duration::from_secs(60);
@@ -560,7 +562,8 @@ fn a_replaced_program_is_not_started_as_the_helper() {
     }
     let house = House::new();
     let program = house.workspace().join("tool");
-    fs::copy(env!("CARGO_BIN_EXE_gimlet"), &program).unwrap();
+    copy_program(&helper(), &house.workspace());
+    fs::rename(house.workspace().join("gimlet"), &program).unwrap();
     let marker = house.root().join("escaped");
     fs::write(
         house.workspace().join("evil"),

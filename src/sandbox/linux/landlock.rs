@@ -9,7 +9,7 @@ use landlock::{
     RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
 
-use crate::sandbox::plan::Confinement;
+use crate::sandbox::linux::plan::Confinement;
 
 /// The least ABI that we promise: with it, no file outside is truncated, linked or renamed.
 const ABI_MIN: ABI = ABI::V3;

@@ -14,12 +14,13 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 
-use crate::sandbox::command::{Errand, Refusal, become_command};
-use crate::sandbox::helper::{INTERRUPT, TERMINATE, send_line};
-use crate::sandbox::limits::{LimitHit, Watch};
-use crate::sandbox::namespaces::{IdMaps, lay_view, raise_loopback};
-use crate::sandbox::plan::{Confinement, Namespaces, View};
-use crate::sandbox::{privileges, process_tree};
+use crate::sandbox::LimitHit;
+use crate::sandbox::linux::command::{Errand, Refusal, become_command};
+use crate::sandbox::linux::helper::{INTERRUPT, TERMINATE, send_line};
+use crate::sandbox::linux::namespaces::{IdMaps, lay_view, raise_loopback};
+use crate::sandbox::linux::plan::{Confinement, Namespaces, View};
+use crate::sandbox::linux::watch::Watch;
+use crate::sandbox::linux::{privileges, process_tree};
 
 /// Runs a command as its first process; all that is left of it ends with this process. What
 /// came of it went over `control`; `line` brings what is asked, and its end is the end.

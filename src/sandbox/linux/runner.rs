@@ -23,19 +23,20 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
 use crate::protocol::{SandboxLevel, SandboxMode, SandboxPolicy};
-use crate::sandbox::explain::explain_plan;
-use crate::sandbox::facts::{Question, load_facts};
-use crate::sandbox::helper::{HELPER_ARGUMENT, INTERRUPT, TERMINATE};
-use crate::sandbox::limits::load_memory_bytes;
-use crate::sandbox::plan::{Facts, SandboxPlan, build_plan};
-use crate::sandbox::privileges::adopt_orphans;
-use crate::sandbox::probe::findings;
-use crate::sandbox::process_tree::kill_orphans;
-use crate::sandbox::repositories::Walks;
-use crate::sandbox::streams::send_streams;
+use crate::sandbox::linux::explain::explain_plan;
+use crate::sandbox::linux::exposure;
+use crate::sandbox::linux::facts::{Question, load_facts};
+use crate::sandbox::linux::helper::{HELPER_ARGUMENT, INTERRUPT, TERMINATE};
+use crate::sandbox::linux::plan::{Facts, SandboxPlan, build_plan};
+use crate::sandbox::linux::privileges::adopt_orphans;
+use crate::sandbox::linux::probe::findings;
+use crate::sandbox::linux::process_tree::kill_orphans;
+use crate::sandbox::linux::repositories::Walks;
+use crate::sandbox::linux::streams::send_streams;
+use crate::sandbox::linux::watch::load_memory_bytes;
 use crate::sandbox::{
     CommandRunner, ExecRequest, ExitState, LevelReport, LimitHit, Process, ProcessControl,
-    ResourceLimits, SandboxError, exposure, in_words,
+    ResourceLimits, SandboxError, in_words,
 };
 
 /// Bytes of a line from the supervisor; the longest names a program and a reason.

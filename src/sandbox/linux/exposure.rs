@@ -8,11 +8,11 @@ use std::path::Path;
 
 use crate::protocol::{Network, SandboxLevel, SandboxMode, SandboxPolicy};
 use crate::sandbox::LevelReport;
-use crate::sandbox::facts::{Question, load_facts};
-use crate::sandbox::landlock::confines_sockets;
-use crate::sandbox::plan::find_exposed;
-use crate::sandbox::probe::findings;
-use crate::sandbox::repositories::Walks;
+use crate::sandbox::linux::facts::{Question, load_facts};
+use crate::sandbox::linux::landlock::confines_sockets;
+use crate::sandbox::linux::plan::find_exposed;
+use crate::sandbox::linux::probe::findings;
+use crate::sandbox::linux::repositories::Walks;
 
 /// Paths that are named; of more there is only the number.
 const PATHS_SHOWN_MAX: usize = 3;

@@ -14,12 +14,12 @@ use std::path::Path;
 
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::sandbox::mount_calls::{
+use crate::sandbox::linux::mount_calls::{
     Extent, READ_ONLY, TAMED, copy_open, copy_tree, make_private, mount_new, place_tree,
     restrict_path, restrict_tree,
 };
-use crate::sandbox::overlay::{Overlay, OverlayKind};
-use crate::sandbox::plan::{Namespaces, View};
+use crate::sandbox::linux::overlay::{Overlay, OverlayKind};
+use crate::sandbox::linux::plan::{Namespaces, View};
 
 /// Devices that hold nothing.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -233,8 +233,8 @@ fn make_masks() -> io::Result<Masks> {
     mount_tmpfs(place, 16 << 10)?;
     let (directory, file) = (place.join("directory"), place.join("file"));
     fs::create_dir(&directory)?;
-    fs::set_permissions(&directory, fs::Permissions::from_mode(0))?;
-    fs::OpenOptions::new().write(true).create_new(true).mode(0).open(&file)?;
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o000))?;
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o000).open(&file)?;
     restrict_path(place, READ_ONLY, Extent::One)?;
     Ok(Masks { directory: open_place(&directory)?, file: open_place(&file)? })
 }

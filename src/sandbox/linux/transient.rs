@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use crate::sandbox::overlay::MountPoint;
+use crate::sandbox::linux::overlay::MountPoint;
 
 /// The mode of a directory that we made: nobody else has a use for the sticky bit here.
 const DIRECTORY_MODE: u32 = 0o1500;

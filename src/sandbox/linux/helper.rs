@@ -22,13 +22,14 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
-use crate::sandbox::command::{Errand, Refusal, become_command};
-use crate::sandbox::limits::Watch;
-use crate::sandbox::namespaces::{IdMaps, clone_flags, fork_into};
-use crate::sandbox::plan::{Confinement, Namespaces, SandboxPlan, View};
-use crate::sandbox::streams::receive_streams;
-use crate::sandbox::transient::Transients;
-use crate::sandbox::{in_words, init, privileges, process_tree};
+use crate::sandbox::in_words;
+use crate::sandbox::linux::command::{Errand, Refusal, become_command};
+use crate::sandbox::linux::namespaces::{IdMaps, clone_flags, fork_into};
+use crate::sandbox::linux::plan::{Confinement, Namespaces, SandboxPlan, View};
+use crate::sandbox::linux::streams::receive_streams;
+use crate::sandbox::linux::transient::Transients;
+use crate::sandbox::linux::watch::Watch;
+use crate::sandbox::linux::{init, privileges, process_tree};
 
 /// The first argument that makes this binary the helper.
 pub(crate) const HELPER_ARGUMENT: &str = "__sandbox";

@@ -11,11 +11,12 @@ use std::path::Path;
 
 use rustix::process::{Pid, Resource, Rlimit};
 
-use crate::sandbox::landlock;
-use crate::sandbox::limits::restrict_process;
-use crate::sandbox::plan::{Confinement, SandboxPlan};
-use crate::sandbox::seccomp::{self, Reach, Sockets};
-use crate::sandbox::{in_words, privileges};
+use crate::sandbox::in_words;
+use crate::sandbox::linux::landlock;
+use crate::sandbox::linux::plan::{Confinement, SandboxPlan};
+use crate::sandbox::linux::privileges;
+use crate::sandbox::linux::seccomp::{self, Reach, Sockets};
+use crate::sandbox::linux::watch::restrict_process;
 
 /// Where programs are looked for when the environment does not say.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

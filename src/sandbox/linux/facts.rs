@@ -13,11 +13,11 @@ use std::{fs, io};
 use crate::protocol::{SandboxMode, SandboxPolicy};
 use crate::sandbox::SandboxError;
 use crate::sandbox::environment::matches_glob;
-use crate::sandbox::landlock::confines_sockets;
-use crate::sandbox::local_sockets::load_local_sockets;
-use crate::sandbox::overlay::TMP;
-use crate::sandbox::plan::{Facts, Layers, parse_hidden_paths};
-use crate::sandbox::repositories::{Protected, Walks};
+use crate::sandbox::linux::landlock::confines_sockets;
+use crate::sandbox::linux::local_sockets::load_local_sockets;
+use crate::sandbox::linux::overlay::TMP;
+use crate::sandbox::linux::plan::{Facts, Layers, parse_hidden_paths};
+use crate::sandbox::linux::repositories::{Protected, Walks};
 
 /// Entries of one directory above a hidden path. Each is a grant of its own, about 3 µs.
 const DIRECTORY_ENTRIES_MAX: usize = 16_384;
@@ -113,7 +113,7 @@ fn load_view_facts(
         }
     };
     Ok(Facts {
-        cwd: real(question.cwd).filter(|cwd| cwd.parent().is_some()).map(find_shown),
+        cwd: real(question.cwd).filter(|cwd| cwd.parent().is_some()).map(|cwd| find_shown(&cwd)),
         protected: present,
         missing,
         sockets,
@@ -125,9 +125,9 @@ fn load_view_facts(
 
 /// Returns what is to be seen of a directory's surroundings: below `/tmp`, where projects are
 /// tried out, all of the one it is in.
-fn find_shown(cwd: PathBuf) -> PathBuf {
+fn find_shown(cwd: &Path) -> PathBuf {
     let first = cwd.strip_prefix(TMP).ok().and_then(|below| below.components().next());
-    first.map_or_else(|| cwd.clone(), |first| Path::new(TMP).join(first))
+    first.map_or_else(|| cwd.to_owned(), |first| Path::new(TMP).join(first))
 }
 
 /// Reads what grants of Landlock alone need.

@@ -10,11 +10,12 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::protocol::SandboxLevel;
-use crate::sandbox::landlock;
-use crate::sandbox::mount_calls::{Extent, READ_ONLY, TAMED, make_private, restrict_path};
-use crate::sandbox::namespaces::{IdMaps, clone_flags, fork_into, mount_processes};
-use crate::sandbox::plan::{Layers, Namespaces};
-use crate::sandbox::seccomp;
+use crate::sandbox::in_words;
+use crate::sandbox::linux::landlock;
+use crate::sandbox::linux::mount_calls::{Extent, READ_ONLY, TAMED, make_private, restrict_path};
+use crate::sandbox::linux::namespaces::{IdMaps, clone_flags, fork_into, mount_processes};
+use crate::sandbox::linux::plan::{Layers, Namespaces};
+use crate::sandbox::linux::seccomp;
 
 /// What confines commands here, and why it is not all there could be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +95,7 @@ fn try_namespaces(namespaces: Namespaces) -> Result<(), String> {
     let refused = |step: usize, error: Option<&io::Error>| {
         let step = STEPS.get(step).copied().unwrap_or_default();
         match error {
-            Some(error) => format!("{step}: {}", super::in_words(error)),
+            Some(error) => format!("{step}: {}", in_words(error)),
             None => step.to_owned(),
         }
     };

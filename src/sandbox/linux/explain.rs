@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use crate::sandbox::limits::{ResourceLimits, show_bytes};
-use crate::sandbox::overlay::{Overlay, OverlayKind};
-use crate::sandbox::plan::{Confinement, Namespaces, SandboxPlan, View};
+use crate::sandbox::linux::overlay::{Overlay, OverlayKind};
+use crate::sandbox::linux::plan::{Confinement, Namespaces, SandboxPlan, View};
 use crate::text::ansi::visible_line;
 
 /// Returns a plan as lines.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Network, Pattern, SandboxMode, SandboxPolicy};
 use crate::sandbox::ResourceLimits;
-use crate::sandbox::overlay::{MountPoint, Overlay, TMP, build_overlays, opens_all};
+use crate::sandbox::linux::overlay::{MountPoint, Overlay, TMP, build_overlays, opens_all};
 
 /// Files below `/dev` that programs expect to write, and that hold nothing.
 ///

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use crate::policy::{GIT_PROTECTED, PROTECTED};
 use crate::protocol::GitAccess;
 use crate::sandbox::SandboxError;
-use crate::sandbox::overlay::MountPoint;
-use crate::sandbox::transient::is_left_behind;
+use crate::sandbox::linux::overlay::MountPoint;
+use crate::sandbox::linux::transient::is_left_behind;
 
 /// Entries of all roots; beyond, a walk would hold up a command for seconds.
 const ENTRIES_MAX: usize = 2_000_000;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{SandboxMode, SandboxPolicy};
-use crate::sandbox::plan::Facts;
+use crate::sandbox::linux::plan::Facts;
 
 /// Where every program leaves files and sockets for others; a command gets its own.
 pub(crate) const TMP: &str = "/tmp";
