@@ -13,6 +13,8 @@
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::unwrap_used,
+    clippy::exit,
+    clippy::unnecessary_cast,
     reason = "raw calls by number are what this program is for"
 )]
 
@@ -128,12 +130,11 @@ mod linux {
             "map-shared" => map_shared(args),
             "copy-range" => copy_range(args),
             "fd-dir-open" => fd_dir_open(args),
-            _ => attempt_kernel(name, args),
+            _ => attempt_mount(name, args),
         }
     }
 
-    fn attempt_kernel(name: &str, args: &[String]) -> Outcome {
-        let zero = 0_usize;
+    fn attempt_mount(name: &str, args: &[String]) -> Outcome {
         match name {
             "unshare" => done(unsafe { libc::unshare(number(args, 0)? as libc::c_int) }.into()),
             "clone-newuser" => clone_flags(libc::CLONE_NEWUSER),
@@ -156,6 +157,13 @@ mod linux {
             "fsopen" => done(unsafe { syscall(libc::SYS_fsopen, c"tmpfs".as_ptr(), 0) }),
             "mount-setattr" => mount_setattr(),
             "open-by-handle" => open_by_handle(args),
+            _ => attempt_kernel(name, args),
+        }
+    }
+
+    fn attempt_kernel(name: &str, args: &[String]) -> Outcome {
+        let zero = 0_usize;
+        match name {
             "io-uring" => {
                 let mut parameters = [0_u8; 120];
                 done(unsafe { syscall(libc::SYS_io_uring_setup, 4, parameters.as_mut_ptr()) })
@@ -180,6 +188,52 @@ mod linux {
                 Err(error) if error.raw_os_error() == Some(libc::ENOKEY) => Ok(()),
                 outcome => outcome,
             },
+            "personality" => {
+                let outcome = done(unsafe { libc::personality(0x0040_0000) }.into());
+                unsafe { libc::personality(0) };
+                outcome
+            }
+            "tiocsti" => terminal(libc::TIOCSTI),
+            "tioclinux" => terminal(0x541c),
+            "int80" => int80(),
+            "x32" => done(unsafe { syscall(0x4000_0000 + libc::SYS_getpid) }),
+            "swapoff" => permission(unsafe { syscall(libc::SYS_swapoff, c"/none".as_ptr()) }),
+            "quotactl" => {
+                permission(unsafe { syscall(libc::SYS_quotactl, 0x0080_0001, zero, 0, zero) })
+            }
+            "sethostname" => sethostname(),
+            "settime" => {
+                // A time that no clock takes: refused before that is to be seen, or not.
+                let time = [0_i64, -1];
+                permission(unsafe { syscall(libc::SYS_clock_settime, 0, time.as_ptr()) })
+            }
+            "syslog" => done(unsafe { syscall(libc::SYS_syslog, 10, zero, 0) }),
+            "finit-module" => {
+                permission(unsafe { syscall(libc::SYS_finit_module, -1, c"".as_ptr(), 0) })
+            }
+            "kexec" => permission(unsafe { syscall(libc::SYS_kexec_load, 0, 99, zero, 0) }),
+            "iopl" => iopl(),
+            "move-pages" => done(unsafe {
+                syscall(libc::SYS_move_pages, number(args, 0)?, 0, zero, zero, zero, 0)
+            }),
+            "capset-sys-admin" => effective_capabilities(),
+            "setuid-other" => done(unsafe { libc::setuid(1) }.into()),
+            "shm-attach" => shm_attach(args),
+            "shm-make" => shm_make(),
+            "shm-remove" => {
+                let nothing = std::ptr::null_mut();
+                done(
+                    unsafe { libc::shmctl(number(args, 0)? as i32, libc::IPC_RMID, nothing) }
+                        .into(),
+                )
+            }
+            _ => attempt_process(name, args),
+        }
+    }
+
+    fn attempt_process(name: &str, args: &[String]) -> Outcome {
+        let zero = 0_usize;
+        match name {
             "ptrace-attach" => {
                 let pid = number(args, 0)?;
                 let outcome = done(unsafe { syscall(libc::SYS_ptrace, 0x4206, pid, 0, 0) });
@@ -231,45 +285,6 @@ mod linux {
             "ioprio" => {
                 let idle = 3 << 13;
                 done(unsafe { syscall(libc::SYS_ioprio_set, 1, number(args, 0)?, idle) })
-            }
-            "personality" => {
-                let outcome = done(unsafe { libc::personality(0x0040_0000) }.into());
-                unsafe { libc::personality(0) };
-                outcome
-            }
-            "tiocsti" => terminal(libc::TIOCSTI as u64),
-            "tioclinux" => terminal(0x541c),
-            "int80" => int80(),
-            "x32" => done(unsafe { syscall(0x4000_0000 + libc::SYS_getpid) }),
-            "swapoff" => permission(unsafe { syscall(libc::SYS_swapoff, c"/none".as_ptr()) }),
-            "quotactl" => {
-                permission(unsafe { syscall(libc::SYS_quotactl, 0x0080_0001, zero, 0, zero) })
-            }
-            "sethostname" => sethostname(),
-            "settime" => {
-                // A time that no clock takes: refused before that is to be seen, or not.
-                let time = [0_i64, -1];
-                permission(unsafe { syscall(libc::SYS_clock_settime, 0, time.as_ptr()) })
-            }
-            "syslog" => done(unsafe { syscall(libc::SYS_syslog, 10, zero, 0) }),
-            "finit-module" => {
-                permission(unsafe { syscall(libc::SYS_finit_module, -1, c"".as_ptr(), 0) })
-            }
-            "kexec" => permission(unsafe { syscall(libc::SYS_kexec_load, 0, 99, zero, 0) }),
-            "iopl" => iopl(),
-            "move-pages" => done(unsafe {
-                syscall(libc::SYS_move_pages, number(args, 0)?, 0, zero, zero, zero, 0)
-            }),
-            "capset-sys-admin" => effective_capabilities(),
-            "setuid-other" => done(unsafe { libc::setuid(1) }.into()),
-            "shm-attach" => shm_attach(args),
-            "shm-make" => shm_make(),
-            "shm-remove" => {
-                let nothing = std::ptr::null_mut();
-                done(
-                    unsafe { libc::shmctl(number(args, 0)? as i32, libc::IPC_RMID, nothing) }
-                        .into(),
-                )
             }
             _ => attempt_network(name, args),
         }
