@@ -1,5 +1,8 @@
 #![doc = include_str!("README.md")]
 
+#[cfg(windows)]
+compile_error!("Gimlet has no sandbox on Windows and does not run there; use it inside WSL 2");
+
 // L0 vocabulary: data only
 pub mod protocol;
 

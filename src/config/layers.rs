@@ -254,6 +254,7 @@ pub const LOADING_VARIABLES: [&str; 10] = [
 /// sandbox reaches.
 const NEVER_FROM_PROJECT: &[&str] = &[
     "chatgpt_base_url",
+    "deny_read",
     "mask_secrets",
     "model_instructions_file",
     "model_provider",
@@ -263,6 +264,8 @@ const NEVER_FROM_PROJECT: &[&str] = &[
     "otel",
     "projects",
     "sandbox_fallback",
+    "sandbox_level_max",
+    "sandbox_limits",
     "snapshots",
 ];
 
@@ -370,6 +373,9 @@ pub fn resolve_table_paths(table: &mut Table, base: &Path, home: &Path) {
         && let Some(Value::Array(roots)) = workspace.get_mut("writable_roots")
     {
         roots.iter_mut().for_each(absolute);
+    }
+    if let Some(Value::Array(paths)) = table.get_mut("deny_read") {
+        paths.iter_mut().for_each(absolute);
     }
     let Some(Value::Table(servers)) = table.get_mut("mcp_servers") else { return };
     for (_, server) in servers.iter_mut() {

@@ -19,5 +19,5 @@ mod tests;
 pub use error::ConfigError;
 pub use settings::{
     Config, ConfigNote, Directories, Inherit, McpServer, ProjectDocs, Provider, ProviderKey,
-    SandboxSettings, ShellEnvironment, SnapshotSettings, WireApi,
+    SandboxLimits, SandboxSettings, ShellEnvironment, SnapshotSettings, WireApi,
 };

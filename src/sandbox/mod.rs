@@ -15,38 +15,28 @@ use tokio::io::AsyncRead;
 use crate::protocol::{SandboxLevel, SandboxPolicy};
 
 mod environment;
+mod limits;
 #[cfg(target_os = "linux")]
-mod exposure;
-#[cfg(target_os = "linux")]
-mod facts;
-#[cfg(target_os = "linux")]
-mod helper;
-#[cfg(target_os = "linux")]
-mod landlock;
-#[cfg(target_os = "linux")]
-mod plan;
-#[cfg(target_os = "linux")]
-mod process_tree;
+mod linux;
+#[cfg(any(test, not(target_os = "linux")))]
+mod profile;
 mod run;
-#[cfg(target_os = "linux")]
-mod runner;
-#[cfg(target_os = "linux")]
-mod seccomp;
 #[cfg(not(target_os = "linux"))]
 mod unconfined;
 
 pub use environment::{OWN_COMMANDS, add_own_commands, command_env};
+pub use limits::{LimitHit, ResourceKind, ResourceLimits};
 #[cfg(target_os = "linux")]
-pub use exposure::level_under;
-#[cfg(target_os = "linux")]
-pub use helper::run_if_asked;
-#[cfg(target_os = "linux")]
-pub use landlock::level;
+pub use linux::{
+    LocalRunner, RunnerSettings, level, level_under, load_memory_bytes, open_at_reduced_level,
+    run_if_asked,
+};
 pub use run::{OUTPUT_BYTES_MAX, RunLimits, likely_denied, run};
-#[cfg(target_os = "linux")]
-pub use runner::LocalRunner;
 #[cfg(not(target_os = "linux"))]
-pub use unconfined::{LocalRunner, level, level_under, run_if_asked};
+pub use unconfined::{
+    LocalRunner, RunnerSettings, level, level_under, load_memory_bytes, open_at_reduced_level,
+    run_if_asked,
+};
 
 /// One command to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,6 +95,8 @@ pub enum CommandEnd {
     TimedOut,
     /// Killed, with all it started: the turn was stopped.
     Interrupted,
+    /// Killed, with all it started: it used up what it may.
+    LimitReached(LimitHit),
 }
 
 /// Why a command could not be run.
@@ -133,6 +125,9 @@ pub enum SandboxError {
     /// Its supervisor was killed, which a command that nothing confines can do. It may have run.
     #[error("the command's supervisor was killed; what it did until then stands")]
     SupervisorKilled,
+    /// It used up what it may, and was killed with all it started.
+    #[error("the command was stopped: {0}")]
+    LimitReached(LimitHit),
 }
 
 /// Starts commands. The real implementation re-executes this binary as a helper, and without a
@@ -142,6 +137,12 @@ pub trait CommandRunner: Send + Sync {
     ///
     /// Dropping the `Process` kills the command and all it started.
     fn spawn(&self, request: ExecRequest) -> Result<Process, SandboxError>;
+
+    /// Returns how well it confines commands under a policy, and why not fully; `env` is their
+    /// environment.
+    fn level_under(&self, policy: &SandboxPolicy, env: &[(String, String)]) -> LevelReport {
+        level_under(policy, env)
+    }
 }
 
 /// A running command. Dropping it kills the command and all it started.
@@ -150,6 +151,8 @@ pub struct Process {
     pub output: Box<dyn AsyncRead + Send + Unpin>,
     /// Its end, and the means to bring it about.
     pub control: Box<dyn ProcessControl>,
+    /// How much it may print, in bytes; `None` is no bound.
+    pub output_bytes_max: Option<u64>,
 }
 
 /// What can be done with a running command beside reading its output.
@@ -162,6 +165,11 @@ pub trait ProcessControl: Send {
 
     /// Asks the command and all it started to end.
     fn terminate(&mut self);
+
+    /// Asks the command alone to stop what it is doing, as Ctrl-C does.
+    fn interrupt(&mut self) {
+        self.terminate();
+    }
 
     /// Kills what is left of the command and all it started, and waits until it is gone.
     fn kill(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;

@@ -1,7 +1,8 @@
 //! The one integration binary: it sees the program from outside, and the sources as text.
 //!
 //! `tidy.rs` reads the sources and `planted.rs` shows that it can fail, `sessions.rs` plays
-//! whole sessions from fixtures, `resume.rs` kills them and goes on, `sandbox.rs` tries to break out of the sandbox, `cli.rs` is
+//! whole sessions from fixtures, `resume.rs` kills them and goes on, `sandbox.rs` runs the sandbox for
+//! real and `escape.rs` tries to break out of it, `cli.rs` is
 //! the contract with shells and scripts, `hostile.rs` opens hostile repositories, `hygiene.rs` plants escapes,
 //! `masking.rs` looks for secrets, `audit.rs` damages logs, `support/` is what they share. `tests/README.md`
 //! says how to add a case.
@@ -19,6 +20,8 @@
 mod apply_patch;
 mod audit;
 mod cli;
+#[cfg(target_os = "linux")]
+mod escape;
 mod git_diffs;
 #[cfg(target_os = "linux")]
 mod hostile;
@@ -28,6 +31,8 @@ mod planted;
 mod resume;
 #[cfg(target_os = "linux")]
 mod sandbox;
+#[cfg(target_os = "linux")]
+mod sandbox_cli;
 mod sessions;
 mod support;
 mod tidy;

@@ -146,6 +146,10 @@ fn blank(value: &mut Value) {
             let is = |all: &serde_json::Map<String, Value>, t: &str| {
                 all.get("type").is_some_and(|v| v == t)
             };
+            // What is hidden by default grows, and is no session's matter.
+            if all.contains_key("deny_read") {
+                all.insert("deny_read".to_owned(), "[HIDDEN]".into());
+            }
             if is(all, "sandbox_level") {
                 all.insert("level".to_owned(), "[LEVEL]".into());
                 all.insert("reason".to_owned(), Value::Null);
@@ -165,6 +169,10 @@ fn blank(value: &mut Value) {
                     _ => blank(value),
                 }
             }
+        }
+        // How a refused write is put depends on the sandbox's level.
+        Value::String(text) if text.contains("Read-only file system") => {
+            *text = text.replace("Read-only file system", "Permission denied");
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }

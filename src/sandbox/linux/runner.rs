@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::future::Future;
 use std::io::{Seek, SeekFrom, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
@@ -21,12 +22,21 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
-use crate::sandbox::facts::load_facts;
-use crate::sandbox::helper::{HELPER_ARGUMENT, TERMINATE, set_child_subreaper};
-use crate::sandbox::plan::{Facts, SandboxPlan, build_plan};
-use crate::sandbox::process_tree::kill_orphans;
+use crate::protocol::{SandboxLevel, SandboxMode, SandboxPolicy};
+use crate::sandbox::linux::explain::explain_plan;
+use crate::sandbox::linux::exposure;
+use crate::sandbox::linux::facts::{Question, load_facts};
+use crate::sandbox::linux::helper::{HELPER_ARGUMENT, INTERRUPT, TERMINATE};
+use crate::sandbox::linux::plan::{Facts, SandboxPlan, build_plan};
+use crate::sandbox::linux::privileges::adopt_orphans;
+use crate::sandbox::linux::probe::findings;
+use crate::sandbox::linux::process_tree::kill_orphans;
+use crate::sandbox::linux::repositories::Walks;
+use crate::sandbox::linux::streams::send_streams;
+use crate::sandbox::linux::watch::load_memory_bytes;
 use crate::sandbox::{
-    CommandRunner, ExecRequest, ExitState, Process, ProcessControl, SandboxError,
+    CommandRunner, ExecRequest, ExitState, LevelReport, LimitHit, Process, ProcessControl,
+    ResourceLimits, SandboxError, in_words,
 };
 
 /// Bytes of a line from the supervisor; the longest names a program and a reason.
@@ -42,35 +52,142 @@ static ADOPTION: Once = Once::new();
 /// stays in here, since it has killing to do still.
 static SUPERVISORS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
+/// What holds for all commands of a runner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunnerSettings {
+    /// What a confined command may use up.
+    pub limits: ResourceLimits,
+    /// No more than this is made use of, whatever the machine could do.
+    pub level_max: SandboxLevel,
+}
+
+impl Default for RunnerSettings {
+    fn default() -> Self {
+        let limits = ResourceLimits::for_memory(load_memory_bytes());
+        Self { limits, level_max: SandboxLevel::Full }
+    }
+}
+
 /// Starts commands on this machine.
 #[derive(Debug, Clone)]
 pub struct LocalRunner {
     helper: PathBuf,
+    settings: RunnerSettings,
+    memory: Arc<Memory>,
+}
+
+/// What one session's commands share.
+#[derive(Debug, Default)]
+struct Memory {
+    walks: Walks,
+    /// Their `/tmp`, once one needed it; removed with the last runner of the session.
+    tmp: Mutex<Option<tempfile::TempDir>>,
 }
 
 impl LocalRunner {
     /// Returns a runner whose helper is this program; `/proc/self/exe` in the program itself.
     pub fn new(helper: PathBuf) -> Self {
-        Self { helper }
+        Self::with(helper, RunnerSettings::default())
+    }
+
+    /// Returns a runner with settings of its own.
+    pub fn with(helper: PathBuf, settings: RunnerSettings) -> Self {
+        Self { helper, settings, memory: Arc::default() }
+    }
+
+    /// Starts a command with our own standard streams instead of an output to be read.
+    pub fn spawn_passing(
+        &self,
+        request: &ExecRequest,
+    ) -> Result<Box<dyn ProcessControl>, SandboxError> {
+        let plan = SandboxPlan { streams_passed: true, ..self.plan(request)? };
+        let (supervisor, _) = self.start(request, &plan)?;
+        Ok(Box::new(supervisor))
+    }
+
+    /// Says in plain words what a command would get, a line each.
+    pub fn explain(&self, request: &ExecRequest) -> Result<Vec<String>, SandboxError> {
+        Ok(explain_plan(&self.plan(request)?))
+    }
+
+    fn plan(&self, request: &ExecRequest) -> Result<SandboxPlan, SandboxError> {
+        let confining =
+            request.sandbox.as_ref().filter(|it| it.mode != SandboxMode::DangerFullAccess);
+        let facts = match confining {
+            Some(policy) => self.load_facts(policy, request)?,
+            None => Facts::default(),
+        };
+        let place = (request.cwd.clone(), request.env.clone());
+        Ok(build_plan(confining, &facts, self.settings.limits, place))
+    }
+
+    fn load_facts(
+        &self,
+        policy: &SandboxPolicy,
+        request: &ExecRequest,
+    ) -> Result<Facts, SandboxError> {
+        let findings = findings().at_most(self.settings.level_max);
+        let is_too_little = findings.level().min(self.settings.level_max) == SandboxLevel::None;
+        if is_too_little {
+            let none = "nothing confines commands here".to_owned();
+            return Err(SandboxError::Unavailable(findings.reason().unwrap_or(none)));
+        }
+        let question = Question {
+            policy,
+            home: &std::env::home_dir().unwrap_or_default(),
+            env: &request.env,
+            cwd: &request.cwd,
+            layers: findings.layers,
+        };
+        let mut facts = load_facts(&question, &self.memory.walks)?;
+        let is_writing = policy.mode == SandboxMode::WorkspaceWrite && policy.tmp;
+        if findings.layers.namespaces.is_some() && is_writing {
+            facts.private_tmp = Some(self.private_tmp()?);
+        }
+        Ok(facts)
+    }
+
+    /// Returns the session's own `/tmp`, made when it is first needed or was removed meanwhile.
+    fn private_tmp(&self) -> Result<PathBuf, SandboxError> {
+        let mut tmp = self.memory.tmp.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(directory) = tmp.as_ref().filter(|directory| directory.path().is_dir()) {
+            return Ok(directory.path().to_owned());
+        }
+        let failed = |error: std::io::Error| {
+            SandboxError::Unavailable(format!("no temporary directory: {}", in_words(&error)))
+        };
+        let own = std::fs::Permissions::from_mode(0o700);
+        let made = tempfile::Builder::new().prefix("gimlet-").permissions(own).tempdir();
+        let made = made.map_err(failed)?;
+        let path = std::fs::canonicalize(made.path()).map_err(failed)?;
+        *tmp = Some(made);
+        Ok(path)
+    }
+
+    fn start(
+        &self,
+        request: &ExecRequest,
+        plan: &SandboxPlan,
+    ) -> Result<(Supervisor, OwnedFd), SandboxError> {
+        start(&self.helper, request, plan).map_err(|error| SandboxError::Spawn(describe(&error)))
     }
 }
 
 impl CommandRunner for LocalRunner {
     fn spawn(&self, request: ExecRequest) -> Result<Process, SandboxError> {
-        let facts = match &request.sandbox {
-            Some(policy) => {
-                let home = std::env::home_dir().unwrap_or_default();
-                let tmpdir = request.env.iter().find(|(name, _)| name == "TMPDIR");
-                load_facts(policy, &home, tmpdir.map(|(_, value)| value.as_str()))?
-            }
-            None => Facts::default(),
-        };
-        let plan = build_plan(
-            request.sandbox.as_ref(),
-            &facts,
-            (request.cwd.clone(), request.env.clone()),
-        );
-        start(&self.helper, &request, &plan).map_err(|error| SandboxError::Spawn(describe(&error)))
+        let plan = self.plan(&request)?;
+        let (supervisor, output) = self.start(&request, &plan)?;
+        let output = pipe::Receiver::from_owned_fd(output)
+            .map_err(|error| SandboxError::Spawn(describe(&error)))?;
+        Ok(Process {
+            control: Box::new(supervisor),
+            output: Box::new(output),
+            output_bytes_max: self.settings.limits.output_bytes_max,
+        })
+    }
+
+    fn level_under(&self, policy: &SandboxPolicy, env: &[(String, String)]) -> LevelReport {
+        exposure::level_within(self.settings.level_max, policy, env)
     }
 }
 
@@ -81,17 +198,25 @@ fn describe(error: &std::io::Error) -> String {
     }
 }
 
-fn start(helper: &PathBuf, request: &ExecRequest, plan: &SandboxPlan) -> std::io::Result<Process> {
+fn start(
+    helper: &PathBuf,
+    request: &ExecRequest,
+    plan: &SandboxPlan,
+) -> std::io::Result<(Supervisor, OwnedFd)> {
     // A file in memory rather than a pipe: it takes a plan of any size at once.
     let mut input = File::from(rustix::fs::memfd_create("plan", MemfdFlags::CLOEXEC)?);
     input.write_all(&serde_json::to_vec(plan)?)?;
     input.seek(SeekFrom::Start(0))?;
     let (output, output_end) = std::io::pipe()?;
     let (control, control_end) = StdUnixStream::pair()?;
+    if plan.streams_passed {
+        let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+        send_streams(&control, [input.as_fd(), output.as_fd(), errors.as_fd()])?;
+    }
     control.set_nonblocking(true)?;
     // Where a supervisor is killed, by a command that nothing confines, what it left comes to us.
     // A kernel that refuses leaves it to the system's first process, as it was.
-    ADOPTION.call_once(|| drop(set_child_subreaper()));
+    ADOPTION.call_once(|| drop(adopt_orphans()));
     // Held until the new one is in: none may take it for an orphan meanwhile.
     let mut supervisors = lock_supervisors();
     let child = Command::new(helper)
@@ -105,16 +230,14 @@ fn start(helper: &PathBuf, request: &ExecRequest, plan: &SandboxPlan) -> std::io
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
     supervisors.extend(pid);
     drop(supervisors);
-    Ok(Process {
-        output: Box::new(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?),
-        control: Box::new(Supervisor {
-            socket: UnixStream::from_std(control)?,
-            child,
-            pid,
-            received: Vec::new(),
-            cwd: request.cwd.clone(),
-        }),
-    })
+    let supervisor = Supervisor {
+        socket: UnixStream::from_std(control)?,
+        child,
+        pid,
+        received: Vec::new(),
+        cwd: request.cwd.clone(),
+    };
+    Ok((supervisor, OwnedFd::from(output)))
 }
 
 /// Our end of the line to the supervisor. Dropping it closes the socket, upon which the
@@ -137,6 +260,10 @@ impl ProcessControl for Supervisor {
     fn terminate(&mut self) {
         // A full socket means that it was asked often enough.
         let _ = self.socket.try_write(&[TERMINATE]);
+    }
+
+    fn interrupt(&mut self) {
+        let _ = self.socket.try_write(&[INTERRUPT]);
     }
 
     fn kill(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -211,6 +338,7 @@ fn parse_line(line: &str, cwd: &std::path::Path) -> Option<Result<ExitState, San
         "D" => Err(SandboxError::BadDirectory { cwd: cwd.to_owned(), reason: text }),
         "U" => Err(SandboxError::Unavailable(text)),
         "P" => Err(SandboxError::Spawn(text)),
+        "L" => Err(SandboxError::LimitReached(LimitHit::parse(&text)?)),
         _ => return None,
     })
 }
