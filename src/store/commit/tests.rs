@@ -141,6 +141,14 @@ impl Place {
     }
 }
 
+impl Drop for Place {
+    fn drop(&mut self) {
+        // An ordinary user cannot empty a directory of this mode.
+        let open = fs::Permissions::from_mode(0o755);
+        let _ = fs::set_permissions(self.at("becomes_dir"), open);
+    }
+}
+
 /// Everything below a folder: what it is with its mode, by name; temporary files too.
 type Tree = BTreeMap<PathBuf, String>;
 
