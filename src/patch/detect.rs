@@ -108,8 +108,8 @@ fn detect_inner_shell(text: &str) -> Option<Found> {
         argv.push(word);
         rest = after;
     }
-    // Each one within is shorter, but text that quotes itself a thousand times is no call.
-    let is_whole = rest.trim().is_empty() && !argv.last()?.trim_start().starts_with(&argv[0]);
+    // A script within a script is quoted once more, so they cannot be nested deep.
+    let is_whole = rest.trim().is_empty();
     is_whole.then(|| detect(&CommandLine::Argv { argv })).flatten()
 }
 

@@ -22,7 +22,7 @@ fn every_fixture_does_what_it_says() {
     let mut cases: Vec<PathBuf> =
         fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
     cases.sort();
-    assert!(cases.len() >= 80, "only {} cases were found", cases.len());
+    assert!(cases.len() >= 150, "only {} cases were found", cases.len());
     let mut wrong = Vec::new();
     for case in cases {
         let text = fs::read(case.join("patch.txt"))
@@ -196,8 +196,18 @@ fn detect_finds_calls_that_are_nothing_but_a_patch() {
     }
     let script = format!("cd 'my dir'/src && apply_patch <<'EOF'\n{patch}EOF");
     assert_eq!(detect(&shell(&script)).unwrap().workdir.as_deref(), Some("my dir/src"));
-    let argv = vec!["apply_patch".to_owned(), patch.to_owned()];
-    assert_eq!(detect(&CommandLine::Argv { argv }).unwrap().patch, patch);
+    let inner = script.replace('\'', "'\\''");
+    let nested = format!("cd /top && bash -lc '{inner}'");
+    assert_eq!(detect(&shell(&nested)).unwrap().workdir.as_deref(), Some("/top/my dir/src"));
+    for words in [
+        vec!["apply_patch", patch],
+        vec!["bash", "-l", "-c", &script],
+        vec!["zsh", "-euc", &script],
+        vec!["bash", "--login", "-c", &script],
+    ] {
+        let argv = words.into_iter().map(str::to_owned).collect();
+        assert_eq!(detect(&CommandLine::Argv { argv }).unwrap().patch, patch);
+    }
 }
 
 #[test]
@@ -227,6 +237,10 @@ fn detect_leaves_everything_else_to_the_shell() {
         "apply_patch <<'EOF' | cat\nx\nEOF",
         "apply_patch <<'EOF' && ls\nx\nEOF",
         "apply_patch <<<'x'",
+        "bash -lc 'ls'",
+        "bash -lc \"apply_patch 'x'\" && ls",
+        "bash -lc \"apply_patch 'x'\" zero one",
+        "bash script.sh",
     ];
     for script in scripts {
         assert_eq!(detect(&shell(script)), None, "{script}");
@@ -237,6 +251,8 @@ fn detect_leaves_everything_else_to_the_shell() {
     assert_eq!(detect(&argv(&["apply_patch"])), None);
     assert_eq!(detect(&argv(&["python", "-c", "apply_patch 'x'"])), None);
     assert_eq!(detect(&argv(&["bash", "-c", "apply_patch 'x'", "more"])), None);
+    assert_eq!(detect(&argv(&["bash", "-nc", "apply_patch 'x'"])), None);
+    assert_eq!(detect(&argv(&["bash", "-e", "apply_patch 'x'"])), None);
 }
 
 fn shell(script: &str) -> CommandLine {

@@ -75,7 +75,8 @@ enum System {
 
 /// A folder `work` with files, and a journal beside it.
 struct Place {
-    _dir: tempfile::TempDir,
+    /// None in a child, which only visits.
+    dir: Option<tempfile::TempDir>,
     root: PathBuf,
     journal: PathBuf,
 }
@@ -95,7 +96,7 @@ impl Place {
         let base = fs::canonicalize(dir.path()).unwrap();
         let root = base.join("work");
         fs::create_dir(&root).unwrap();
-        Self { _dir: dir, root, journal: base.join("state/journal") }
+        Self { dir: Some(dir), root, journal: base.join("state/journal") }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -144,8 +145,10 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         // An ordinary user cannot empty a directory of this mode.
-        let open = fs::Permissions::from_mode(0o755);
-        let _ = fs::set_permissions(self.at("becomes_dir"), open);
+        if self.dir.is_some() {
+            let open = fs::Permissions::from_mode(0o755);
+            let _ = fs::set_permissions(self.at("becomes_dir"), open);
+        }
     }
 }
 
@@ -347,7 +350,7 @@ fn child_that_is_killed() {
     let [at, system, base] = part.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{part}") };
     let base = PathBuf::from(base);
     let (root, journal) = (base.join("work"), base.join("state/journal"));
-    let place = Place { _dir: tempfile::tempdir().unwrap(), root, journal };
+    let place = Place { dir: None, root, journal };
     let system = if system == "Plain" { System::Plain } else { System::Exchanging };
     let disk = disk(Fault::Kill(at.parse().unwrap()), system);
     place.commit_with(&disk, &everything(&place)).unwrap();
@@ -789,7 +792,7 @@ fn child_that_runs_out() {
     }
     let base = PathBuf::from(base);
     let (root, journal) = (base.join("work"), base.join("state/journal"));
-    let place = Place { _dir: tempfile::tempdir().unwrap(), root, journal };
+    let place = Place { dir: None, root, journal };
     if !place.root.exists() {
         fs::create_dir(&place.root).unwrap();
         furnish(&place);
