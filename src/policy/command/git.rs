@@ -117,7 +117,11 @@ fn is_harmless_setting(setting: &str) -> bool {
 fn check_command(command: &GitCommand, words: &[Word]) -> Result<(), String> {
     let long = [&[command.program.long], command.shared].concat().join(" ");
     // The table's texts live as long as the program; the joined ones only here.
-    let read = with_long(&command.program, &long, words)?;
+    // The value of `-u` stands in the same word alone.
+    let is_mode = |word: &Word| matches!(word.text.as_str(), "-uno" | "-uall" | "-unormal");
+    let shorten = |word: &Word| if is_mode(word) { Word::literal("-u") } else { word.clone() };
+    let words: Vec<Word> = words.iter().map(shorten).collect();
+    let read = with_long(&command.program, &long, &words)?;
     if command.lists_with.is_some_and(|lists| !read.lists(lists)) && read.operands > 0 {
         let name = command.program.name;
         return Err(format!("`git {name}` with a name and no `--list` may make one"));
@@ -168,7 +172,9 @@ fn check_config(words: &[Word]) -> Result<(), String> {
     let read = read_arguments(&program, words)?;
     let first = read.operands.first().map(|word| word.text.as_str());
     let is_new_form = matches!(first, Some("get" | "list"));
-    if read.has(READS) || is_new_form {
+    // One name alone is a key that is read; two set it.
+    let is_key = read.operands.len() == 1 && first.is_some_and(|key| key.contains('.'));
+    if read.has(READS) || is_new_form || is_key {
         return Ok(());
     }
     Err("`git config` writes unless it is told to read, as by `--get`".to_owned())

@@ -111,7 +111,7 @@ pub(super) const COMMANDS: &[GitCommand] = &[
     g("stash list", LOG_FLAGS, LOG_VALUES, "", &[LOG, DIFF]),
     g("stash show", DIFF_FLAGS, DIFF_VALUES, "include-untracked only-untracked", &[DIFF]),
     g("reflog show", LOG_FLAGS, LOG_VALUES, "", &[LOG, DIFF]),
-    few("reflog", "#", "all oneline", 0),
+    few("reflog", "#", "all date= format= oneline", 0),
     g("rev-list", LOG_FLAGS, "n", "disk-usage? header objects-edge quiet use-bitmap-index", &[LOG]),
     g("shortlog", "cens#", "w", "committer email group= numbered summary", &[LOG]),
     g(
@@ -121,7 +121,7 @@ pub(super) const COMMANDS: &[GitCommand] = &[
         "abbrev= color-by-age color-lines date= first-parent \
         ignore-rev= ignore-revs-file= incremental line-porcelain minimal no-abbrev \
         porcelain reverse root score-debug show-email show-name show-number show-stats since=",
-        &[],
+        &[LOG],
     ),
     g("annotate", "bcefklnpstwCM#", "LS", "date= since=", &[]),
     // `-O` and `--open-files-in-pager` run a program.

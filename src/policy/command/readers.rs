@@ -21,6 +21,7 @@ pub(super) fn check_reader(name: &str, words: &[Word]) -> Result<(), String> {
         "awk" | "gawk" | "mawk" | "nawk" => check_awk(words),
         "tar" => check_tar(words),
         "xxd" => check_xxd(words),
+        "date" => check_date(words),
         "printf" => {
             let format = words.first().filter(|word| word.wild.is_none());
             let is_fine = format.is_some_and(|word| scripts::is_harmless_format(&word.text));
@@ -48,12 +49,7 @@ pub(super) fn check_reader(name: &str, words: &[Word]) -> Result<(), String> {
 
 fn check_listed(name: &str, words: &[Word]) -> Result<(), String> {
     if let Some(program) = PROGRAMS.iter().find(|program| program.name == name) {
-        check_program(program, words)?;
-        let is_format = |word: &&Word| word.text.starts_with('+') && word.wild.is_none();
-        if name == "date" && !read_arguments(program, words)?.operands.iter().all(is_format) {
-            return Err("`date` with this argument may set the clock".to_owned());
-        }
-        return Ok(());
+        return check_program(program, words);
     }
     let first = words.first().map(|word| word.text.as_str()).unwrap_or_default();
     let rest = words.get(1..).unwrap_or_default();
@@ -65,6 +61,24 @@ fn check_listed(name: &str, words: &[Word]) -> Result<(), String> {
     let shows = name == "ip"
         && matches!(rest, [show, ..] if matches!(show.text.as_str(), "show" | "list" | "ls"));
     if shows { Ok(()) } else { check_program(program, rest) }
+}
+
+/// An operand sets the clock, unless it is a format. `-I` takes its value in the same word alone:
+/// it is put away there, and not the word, which may be another option's value.
+fn check_date(words: &[Word]) -> Result<(), String> {
+    const PRECISIONS: &[&str] = &["-Idate", "-Ihours", "-Iminutes", "-Iseconds", "-Ins", "-Is"];
+    let shorten = |word: &Word| match PRECISIONS.contains(&word.text.as_str()) {
+        true => Word::literal("-I"),
+        false => word.clone(),
+    };
+    let words: Vec<Word> = words.iter().map(shorten).collect();
+    let program = PROGRAMS.iter().find(|program| program.name == "date");
+    let Some(program) = program else { return check_listed("date", &words) };
+    let is_format = |word: &&Word| word.text.starts_with('+') && word.wild.is_none();
+    if read_arguments(program, &words)?.operands.iter().all(is_format) {
+        return Ok(());
+    }
+    Err("`date` with this argument may set the clock".to_owned())
 }
 
 fn check_sed(words: &[Word]) -> Result<(), String> {

@@ -11,9 +11,15 @@ pub(super) fn is_harmless_sed(script: &str) -> bool {
         if rest.is_empty() {
             return true;
         }
+        if let Some(after) = rest.strip_prefix('}') {
+            rest = after;
+            continue;
+        }
         let Some(after) = skip_sed_command(rest) else { return false };
+        let opens = rest.len() > after.len()
+            && rest.get(..rest.len() - after.len()).is_some_and(|it| it.ends_with('{'));
         let after = after.trim_start_matches([' ', '\t']);
-        if !after.is_empty() && !after.starts_with([';', '\n']) {
+        if !opens && !after.is_empty() && !after.starts_with([';', '\n', '}']) {
             return false;
         }
         rest = after;
@@ -32,7 +38,7 @@ fn skip_sed_command(text: &str) -> Option<&str> {
     let command = rest.chars().next()?;
     let after = rest.get(command.len_utf8()..)?;
     match command {
-        'p' | 'd' | '=' | 'n' | 'N' | 'P' | 'D' | 'h' | 'H' | 'g' | 'G' | 'x' => Some(after),
+        '{' | 'p' | 'd' | '=' | 'n' | 'N' | 'P' | 'D' | 'h' | 'H' | 'g' | 'G' | 'x' => Some(after),
         'q' => Some(after.trim_start_matches(' ').trim_start_matches(|c: char| c.is_ascii_digit())),
         's' => skip_sed_substitution(after),
         _ => None,
@@ -135,10 +141,13 @@ fn skip_replacement(text: &str, delimiter: char) -> Option<&str> {
 /// Returns whether a program of awk can neither write, run nor fetch: all that does needs one of
 /// these, and no string of awk is ever run as a program of awk.
 pub(super) fn is_harmless_awk(program: &str) -> bool {
-    // `>=` compares wherever it stands: the longest sign is read.
-    let program = program.replace(">=", "");
-    let does_more =
-        ["system", "getline", "close", "fflush", "extension", ">", "|", "@", "\\\n", "`"];
+    // The longest sign is read: `>=` compares and `||` joins, wherever they stand.
+    let program = program.replace(">=", " ").replace("||", " ");
+    // Only what is printed can be sent anywhere.
+    if program.contains('>') && program.contains("print") {
+        return false;
+    }
+    let does_more = ["system", "getline", "close", "fflush", "extension", "|", "@", "\\\n", "`"];
     !does_more.iter().any(|word| program.contains(word))
 }
 

@@ -253,6 +253,11 @@ pub(super) const PROGRAMS: &[Program<'static>] = &[
     p("md5", "nqrtx", "s", "", Any),
     p("cksum", "bctwz", "a", "algorithm= check raw tag untagged zero", Unseen),
     p("sum", "rs", "", "", Any),
+    p("bzcat", "", "", "", Any),
+    p("xzcat", "", "", "", Any),
+    p("zstdcat", "", "", "", Any),
+    p("xz", "lvq", "", "list", Needing("l")),
+    p("otool", "dDhIlLtvV", "", "", Any),
     // Searching.
     p("grep", GREP_FLAGS, "ABCDdemf", GREP_LONG, Unseen),
     p("egrep", GREP_FLAGS, "ABCDdemf", GREP_LONG, Unseen),
@@ -458,6 +463,15 @@ pub(super) const PROGRAMS: &[Program<'static>] = &[
     p("locale", "ackm", "", "all-locales category-name charmaps help keyword-name version", Any),
     p("getconf", "a", "v", "", AtMost(2)),
     p("sysctl", "aAbdeNnqx", "", "all names values", Without { starts: "", holds: "=" }),
+    // Without `-n` these ask the network for names.
+    p("lsof", "nPtlab", "icpsu", "", Needing("n")),
+    p("netstat", "aeilnoprstuWv46g", "", "all listening numeric program tcp udp", Needing("n")),
+    // `-c`, `-C` and `-n` clear and set.
+    p("dmesg", "TkxetuJ", "lf", "ctime facility= level= time-format=", AtMost(0)),
+    p("lspci", "vnkmtD", "s", "", AtMost(0)),
+    p("lsusb", "tv", "sd", "", AtMost(0)),
+    p("lsmod", "", "", "", AtMost(0)),
+    p("whereis", "bmsugl", "", "", Any),
     // `-K` closes sockets, `-r` asks the network for names.
     p(
         "ss",
@@ -632,6 +646,10 @@ pub(super) const VERSIONS: &[(&str, &[&str])] = &[
     ("launchctl", &["list"]),
     ("xcode-select", &["-p", "--print-path"]),
     ("apt", &["list --installed"]),
+    ("timedatectl", &["", "status"]),
+    ("hostnamectl", &["", "status"]),
+    ("nvidia-smi", &["", "-L"]),
+    ("tsc", &["--version", "-v"]),
     ("vmstat", &[""]),
     ("ifconfig", &["", "-a"]),
 ];
