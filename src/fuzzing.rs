@@ -182,7 +182,8 @@ fn check_kept_lines(patch: &Patch, base: &Path, write: &FileWrite<&[u8]>) {
             LineKind::Remove => removed += 1,
         }
     }
-    let end = if old.contains(&b'\r') && !old.contains(&b'\n') { b'\r' } else { b'\n' };
+    let is_cr = patch.form == patch::Form::Chunks && old.contains(&b'\r') && !old.contains(&b'\n');
+    let end = if is_cr { b'\r' } else { b'\n' };
     let (old, new) = (split_lines(old, end), split_lines(new, end));
     if old.len().max(new.len()) > LINES_COMPARED_MAX {
         return;

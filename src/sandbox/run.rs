@@ -88,7 +88,9 @@ pub async fn run(
 /// Returns whether a command's failure looks like the sandbox's doing. Only a guess: programs
 /// say it in words of their own.
 pub fn likely_denied(result: &ExecResult) -> bool {
-    const WORDS: [&str; 7] = [
+    const WORDS: [&str; 8] = [
+        // Of a mount over what is protected.
+        "device or resource busy",
         "permission denied",
         "operation not permitted",
         "read-only file system",

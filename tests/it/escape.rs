@@ -160,7 +160,7 @@ impl Ground {
 impl Drop for Ground {
     fn drop(&mut self) {
         if let Some(segment) = self.words.get("segment") {
-            let _ = self.bare("probe", &["shm-remove", segment]).status();
+            let _ = self.bare("probe", &["shm-remove", segment]).output();
         }
     }
 }

@@ -218,7 +218,7 @@ fn a_session_that_is_open_elsewhere_is_left_alone() {
     write_script(&house, &[shell("sleep 300", "c1"), end()]);
     let args = exec(&house, &["do it"]);
     let (running, _pipe) = start(house.command(args), Stdin::Nothing);
-    wait_for(&house, "snapshot_taken");
+    wait_for(&house, "tool_call_begin");
     let before = read_session(&house);
     let second = go_on(&house);
     assert_never_started(&second);

@@ -510,7 +510,8 @@ fn a_turn_that_only_looks_costs_nothing_and_some_sessions_keep_nothing() {
 #[test]
 fn the_whole_file_system_is_no_workspace_to_undo() {
     let scene = Scene::new();
-    let script = scene.write_script(&[&[shell("true; :", "c1"), end()][..], &say("ok")].concat());
+    let script =
+        scene.write_script(&[&[shell("umask 022; :", "c1"), end()][..], &say("ok")].concat());
     let args = [
         "exec",
         "-C",

@@ -216,7 +216,7 @@ mod linux {
             "move-pages" => done(unsafe {
                 syscall(libc::SYS_move_pages, number(args, 0)?, 0, zero, zero, zero, 0)
             }),
-            "capset-sys-admin" => effective_capabilities(),
+            "capabilities" => effective_capabilities(),
             "setuid-other" => done(unsafe { libc::setuid(1) }.into()),
             "shm-attach" => shm_attach(args),
             "shm-make" => shm_make(),
@@ -631,7 +631,7 @@ mod linux {
 
     fn effective_capabilities() -> Outcome {
         let status = std::fs::read_to_string("/proc/self/status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("CapBnd:\t"));
+        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:\t"));
         match line.map(|line| u64::from_str_radix(line.trim(), 16)) {
             Some(Ok(bits)) if bits != 0 => Ok(()),
             _ => Err(Error::other("no capability is left")),

@@ -50,7 +50,16 @@ pub(crate) fn mount_new(
     flags: libc::c_ulong,
     options: &str,
 ) -> io::Result<()> {
-    let (at, options) = (to_text(at)?, CString::new(options)?);
+    mount_at(kind, &to_text(at)?, flags, &CString::new(options)?)
+}
+
+/// Mounts a new file system of a kind, without a need of memory.
+pub(crate) fn mount_at(
+    kind: &CStr,
+    at: &CStr,
+    flags: libc::c_ulong,
+    options: &CStr,
+) -> io::Result<()> {
     // SAFETY: all four are texts that end in NUL and live until the call returns.
     check(unsafe {
         libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
@@ -102,6 +111,11 @@ pub(crate) fn place_tree(tree: &OwnedFd, at: &Path) -> io::Result<()> {
 /// Adds attributes to the mount at a path.
 pub(crate) fn restrict_path(at: &Path, set: u64, extent: Extent) -> io::Result<()> {
     set_attributes(libc::AT_FDCWD, &to_text(at)?, set, extent)
+}
+
+/// Adds attributes to all mounts, without a need of memory.
+pub(crate) fn restrict_all(set: u64) -> io::Result<()> {
+    set_attributes(libc::AT_FDCWD, c"/", set, Extent::All)
 }
 
 /// Adds attributes to a copied tree.

@@ -15,8 +15,8 @@ use std::path::Path;
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::sandbox::linux::mount_calls::{
-    Extent, READ_ONLY, TAMED, copy_open, copy_tree, make_private, mount_new, place_tree,
-    restrict_path, restrict_tree,
+    Extent, READ_ONLY, TAMED, copy_open, copy_tree, make_private, mount_at, mount_new, place_tree,
+    restrict_all, restrict_path, restrict_tree,
 };
 use crate::sandbox::linux::overlay::{Overlay, OverlayKind};
 use crate::sandbox::linux::plan::{Namespaces, View};
@@ -123,7 +123,7 @@ pub(crate) fn lay_view(view: &View, processes_max: Option<u64>) -> Result<(), St
     let trees = copy_sources(view)?;
     let devices = copy_devices();
     let attributes = if view.all_writable { TAMED } else { TAMED | READ_ONLY };
-    restrict_path(Path::new("/"), attributes, Extent::All).map_err(at("/"))?;
+    restrict_all(attributes).map_err(at("/"))?;
     let masks = make_masks().map_err(at("the masks"))?;
     lay_devices(&devices).map_err(at("/dev"))?;
     for (overlay, tree) in view.overlays.iter().zip(&trees) {
@@ -295,7 +295,7 @@ fn lay_devices(devices: &[(&str, OwnedFd)]) -> io::Result<()> {
 /// Mounts the processes of this namespace, with nothing in it that can be changed.
 fn lay_processes(processes_max: Option<u64>) -> io::Result<()> {
     let place = Path::new("/proc");
-    mount_processes(place)?;
+    mount_processes()?;
     if let Some(bound) = processes_max {
         // Twice the bound: what grows steadily meets the watch first, which names it. Kernels
         // before 6.14 have one bound for all and refuse.
@@ -306,8 +306,8 @@ fn lay_processes(processes_max: Option<u64>) -> io::Result<()> {
 }
 
 /// Mounts a new `/proc`; refused where the old one is not whole, as in some containers.
-pub(crate) fn mount_processes(place: &Path) -> io::Result<()> {
-    mount_new(c"proc", place, libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC, "")
+pub(crate) fn mount_processes() -> io::Result<()> {
+    mount_at(c"proc", c"/proc", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC, c"")
 }
 
 /// Brings the private network's loopback up; without it a command has no network at all, which

@@ -43,9 +43,12 @@ pub(crate) fn drop_capabilities(keep_mode_override: bool) -> io::Result<()> {
         if number == CAP_DAC_OVERRIDE && keep_mode_override {
             continue;
         }
-        // SAFETY: the call takes plain numbers. It fails past the last capability, and for a
-        // user who may not, who has none to lose and can gain none.
-        unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
+        // SAFETY: the call takes plain numbers.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) } != 0 {
+            // Past the last capability; or a user who may not, who has none to lose and can gain
+            // none.
+            break;
+        }
     }
     if !keep_mode_override {
         // SAFETY: the call takes plain numbers. A user who may not has no root to be.

@@ -6,13 +6,12 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::protocol::SandboxLevel;
 use crate::sandbox::in_words;
 use crate::sandbox::linux::landlock;
-use crate::sandbox::linux::mount_calls::{Extent, READ_ONLY, TAMED, make_private, restrict_path};
+use crate::sandbox::linux::mount_calls::{READ_ONLY, TAMED, make_private, restrict_all};
 use crate::sandbox::linux::namespaces::{IdMaps, clone_flags, fork_into, mount_processes};
 use crate::sandbox::linux::plan::{Layers, Namespaces};
 use crate::sandbox::linux::seccomp;
@@ -125,12 +124,13 @@ fn try_namespaces(namespaces: Namespaces) -> Result<(), String> {
     }
 }
 
-/// Does in new namespaces what a view needs; the number of the step that failed, from 1.
+/// Does in new namespaces what a view needs; the number of the step that failed, from 1. Asks
+/// for no memory: another thread may have held the allocator when this child was made.
 fn try_steps(namespaces: Namespaces, maps: &IdMaps) -> Result<(), i32> {
     if namespaces == Namespaces::OfUser {
         maps.write().map_err(|_| 1)?;
     }
     make_private().map_err(|_| 2)?;
-    mount_processes(Path::new("/proc")).map_err(|_| 3)?;
-    restrict_path(Path::new("/"), READ_ONLY | TAMED, Extent::All).map_err(|_| 4)
+    mount_processes().map_err(|_| 3)?;
+    restrict_all(READ_ONLY | TAMED).map_err(|_| 4)
 }

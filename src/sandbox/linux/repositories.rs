@@ -119,7 +119,7 @@ fn walk(root: &Path) -> Result<Walk, SandboxError> {
                 .is_some_and(|name| PROTECTED.iter().any(|it| it.eq_ignore_ascii_case(name)));
             if is_protected {
                 walk.found.push(entry.path());
-            } else if is_directory {
+            } else if is_directory && !is_systems(&entry.path()) {
                 next.push(entry.path());
             }
         }
@@ -127,6 +127,11 @@ fn walk(root: &Path) -> Result<Walk, SandboxError> {
     walk.ended = Instant::now();
     walk.took = walk.ended - started;
     Ok(walk)
+}
+
+/// Returns whether a directory is the kernel's: there are no repositories, and no end.
+fn is_systems(path: &Path) -> bool {
+    ["/dev", "/proc", "/sys"].iter().any(|systems| path == Path::new(systems))
 }
 
 fn is_git(path: &Path) -> bool {
