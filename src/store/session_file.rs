@@ -24,6 +24,11 @@ use crate::protocol::SessionId;
 use crate::store::atomic::{PRIVATE_MODE, create_private_folders};
 use crate::text::hex::encode_hex;
 
+/// How often a lock is tried, and the pause between: a program that is just being started holds
+/// what this one had open until it begins.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
 /// A line of our own is never longer; what is longer was not written by us and is skipped.
 const LINE_BYTES_MAX: u64 = 256 << 20;
 
@@ -357,11 +362,16 @@ fn line_hash(line: &[u8]) -> String {
 }
 
 fn lock(file: &File, id: SessionId) -> Result<(), SessionFileError> {
+    for _ in 1..LOCK_TRIES {
+        match file.try_lock() {
+            Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            // A file system without locks (some network mounts) is no reason not to work.
+            Ok(()) | Err(std::fs::TryLockError::Error(_)) => return Ok(()),
+        }
+    }
     match file.try_lock() {
-        Ok(()) => Ok(()),
         Err(std::fs::TryLockError::WouldBlock) => Err(SessionFileError::Locked(id)),
-        // A file system without locks (some network mounts) is no reason not to work.
-        Err(std::fs::TryLockError::Error(_)) => Ok(()),
+        Ok(()) | Err(std::fs::TryLockError::Error(_)) => Ok(()),
     }
 }
 
