@@ -562,7 +562,15 @@ mod linux {
         let there = libc::iovec { iov_base: 8_usize as *mut c_void, iov_len: 8 };
         let pid = number(args, 0)?;
         match call(unsafe {
-            syscall(number_of_call, pid, &raw const here, 1, &raw const there, 1, 0)
+            syscall(
+                number_of_call,
+                pid,
+                &raw const here,
+                1_usize,
+                &raw const there,
+                1_usize,
+                0_usize,
+            )
         }) {
             Err(error) if error.raw_os_error() == Some(libc::EFAULT) => Ok(()),
             Err(error) => Err(error),

@@ -126,7 +126,8 @@ fn execute(argv: &[OsString], env: &[(String, String)]) -> Refusal {
     let mut denied = None;
     let path = env.iter().rfind(|(name, _)| name == "PATH");
     let path = path.map_or(DEFAULT_PATH, |(_, value)| value);
-    let candidates: Vec<_> = if program.as_bytes().contains(&b'/') {
+    let is_named = program.as_bytes().contains(&b'/');
+    let candidates: Vec<_> = if is_named {
         vec![Path::new(program).to_owned()]
     } else {
         // An empty entry means the working directory, which is the repository's: left out.
@@ -138,11 +139,13 @@ fn execute(argv: &[OsString], env: &[(String, String)]) -> Refusal {
     for candidate in candidates {
         let mut error = replace_process(&candidate, argv, env);
         if error.raw_os_error() == Some(libc::ENOEXEC) {
-            let mut script = vec![OsString::from("/bin/sh"), candidate.into_os_string()];
+            let mut script = vec![OsString::from("/bin/sh"), candidate.clone().into_os_string()];
             script.extend(argv.iter().skip(1).cloned());
             error = replace_process(Path::new("/bin/sh"), &script, env);
         }
-        if !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) {
+        // In a directory of the PATH that we may not enter, there is nothing for us.
+        let is_there = is_named || candidate.exists();
+        if is_there && !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) {
             denied = Some(error);
         }
     }

@@ -13,6 +13,7 @@ mod plan;
 mod exposure;
 mod facts;
 mod local_sockets;
+mod private_tmp;
 mod probe;
 mod repositories;
 mod runner;

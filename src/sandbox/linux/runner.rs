@@ -8,7 +8,6 @@ use std::fs::File;
 use std::future::Future;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -28,6 +27,7 @@ use crate::sandbox::linux::exposure;
 use crate::sandbox::linux::facts::{Question, load_facts};
 use crate::sandbox::linux::helper::{HELPER_ARGUMENT, INTERRUPT, TERMINATE};
 use crate::sandbox::linux::plan::{Facts, SandboxPlan, build_plan};
+use crate::sandbox::linux::private_tmp::PrivateTmp;
 use crate::sandbox::linux::privileges::adopt_orphans;
 use crate::sandbox::linux::probe::findings;
 use crate::sandbox::linux::process_tree::kill_orphans;
@@ -81,7 +81,7 @@ pub struct LocalRunner {
 struct Memory {
     walks: Walks,
     /// Their `/tmp`, once one needed it; removed with the last runner of the session.
-    tmp: Mutex<Option<tempfile::TempDir>>,
+    tmp: Mutex<Option<PrivateTmp>>,
 }
 
 impl LocalRunner {
@@ -150,18 +150,15 @@ impl LocalRunner {
     /// Returns the session's own `/tmp`, made when it is first needed or was removed meanwhile.
     fn private_tmp(&self) -> Result<PathBuf, SandboxError> {
         let mut tmp = self.memory.tmp.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(directory) = tmp.as_ref().filter(|directory| directory.path().is_dir()) {
-            return Ok(directory.path().to_owned());
+        if let Some(path) = tmp.as_ref().and_then(PrivateTmp::path) {
+            return Ok(path);
         }
-        let failed = |error: std::io::Error| {
+        let made = PrivateTmp::make(&std::env::temp_dir()).map_err(|error| {
             SandboxError::Unavailable(format!("no temporary directory: {}", in_words(&error)))
-        };
-        let own = std::fs::Permissions::from_mode(0o700);
-        let made = tempfile::Builder::new().prefix("gimlet-").permissions(own).tempdir();
-        let made = made.map_err(failed)?;
-        let path = std::fs::canonicalize(made.path()).map_err(failed)?;
+        })?;
+        let path = made.path();
         *tmp = Some(made);
-        Ok(path)
+        path.ok_or_else(|| SandboxError::Unavailable("no temporary directory".to_owned()))
     }
 
     fn start(
