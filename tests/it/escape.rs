@@ -91,6 +91,12 @@ impl Ground {
         copy_program(&probe, directory.path());
         copy_program(Path::new(env!("CARGO_BIN_EXE_gimlet")), directory.path());
         let mut ground = Self { directory, user, words: BTreeMap::new() };
+        // What a first run leaves in the state directory is not an attempt's doing.
+        let first = Command::new(ground.path("gimlet"))
+            .args(["sandbox", "--mode", "read-only", "--", "true"])
+            .env("GIMLET_HOME", ground.path("first"))
+            .output();
+        assert!(first.is_ok_and(|first| first.status.success()));
         ground.start_servers();
         let segment = ground.bare("probe", &["shm-make"]).output().unwrap();
         let segment = String::from_utf8_lossy(&segment.stdout).trim().to_owned();
@@ -184,6 +190,7 @@ impl<'a> Stage<'a> {
             tempfile::Builder::new().prefix("stage-").tempdir_in(ground.directory.path()).unwrap();
         let root = directory.path();
         lay_out(root);
+        copy_links(&ground.path("first/commands"), &root.join("gimlet/commands"));
         fs::write(format!("/tmp/gimlet-{mark}"), "tmp-words").unwrap();
         fs::write(format!("/dev/shm/gimlet-{mark}"), "shm-words").unwrap();
         let outside = root.join("outside");
@@ -342,6 +349,22 @@ impl Drop for Stage<'_> {
         let _ = self.victim.wait();
         let _ = fs::remove_file(format!("/tmp/gimlet-{}", self.mark));
         let _ = fs::remove_file(format!("/dev/shm/gimlet-{}", self.mark));
+    }
+}
+
+/// Copies directories and the links in them.
+fn copy_links(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    fs::set_permissions(to, fs::Permissions::from_mode(0o700)).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (from, to) = {
+            let name = entry.unwrap().file_name();
+            (from.join(&name), to.join(&name))
+        };
+        match fs::read_link(&from) {
+            Ok(target) => std::os::unix::fs::symlink(target, &to).unwrap(),
+            Err(_) => copy_links(&from, &to),
+        }
     }
 }
 

@@ -261,7 +261,7 @@ fn a_file_of_nothing_but_garbage_is_an_error_and_stays() {
 #[test]
 fn a_call_is_in_the_file_before_its_command_runs() {
     let house = House::new();
-    let cmd = "grep -rc tool_call_begi[n] \"$SESSIONS\" | grep -v ':0$' | sed 's/.*:/begun: /'";
+    let cmd = "umask 022; grep -rc tool_call_begi[n] \"$SESSIONS\" | grep -v ':0$' | sed 's/.*:/begun: /'";
     // The pattern does not match its own text, which the file holds as well.
     let cmd = cmd.replace("$SESSIONS", &house.home().join("sessions").display().to_string());
     write_script(

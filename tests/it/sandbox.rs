@@ -438,8 +438,9 @@ fn what_uses_up_too_much_is_stopped_and_told() {
     let memory = ResourceLimits { memory_bytes_max: Some(64 << 20), ..none };
     let processes = ResourceLimits { processes_max: Some(64), ..none };
     let output = ResourceLimits { output_bytes_max: Some(8 << 20), ..none };
-    // Each of three takes less than the bound, all together more.
-    let grow = "for i in 1 2 3; do (v=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 1000) & done; wait";
+    // Each of three takes less than the bound, all together more; a shell that went on as its
+    // last command would give it back.
+    let grow = "for i in 1 2 3; do (v=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 1000; :) & done; wait";
     // Ended by its bound, whatever it is; a bomb that nothing stopped would grow no further.
     let bomb = "i=0; while [ $i -lt 200 ]; do sleep 1000 & i=$((i+1)); done; wait";
     for (limits, kind, value, script) in [
