@@ -703,7 +703,10 @@ fn the_policy_answers_for_many_lines() {
 #[test]
 fn a_projects_rules_act_when_they_are_trusted_and_not_before() {
     let house = House::new();
-    fs::create_dir_all(house.workspace().join(".gimlet")).unwrap();
+    // A project of its own, also where the tests run inside a repository.
+    for name in [".git", ".gimlet"] {
+        fs::create_dir_all(house.workspace().join(name)).unwrap();
+    }
     let rules = "[[rule]]\naction = \"deny\"\nprogram = \"ls\"\n";
     fs::write(house.workspace().join(".gimlet/rules.toml"), rules).unwrap();
     let check = || house.run(&["execpolicy", "check", "--", "ls"]);
