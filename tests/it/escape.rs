@@ -25,6 +25,9 @@ use serde::Deserialize;
 
 use crate::support::run::{RUN_AT_MOST, copy_program};
 
+/// How often an attempt that must succeed is made before it counts as failed.
+const TRIES: u32 = 10;
+
 /// The user that nobody is.
 const ORDINARY_USER: u32 = 65_534;
 /// Attempts at once. They wait more than they work.
@@ -487,7 +490,16 @@ fn play_all(ground: &Ground, table: &[Attempt], setting: Setting) -> Outcome {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 while let Some(attempt) = table.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (seen, said) = Stage::new(ground).play(attempt, setting);
+                    let mut played = Stage::new(ground).play(attempt, setting);
+                    // What must succeed may need luck: it may be looked for before it is there.
+                    for _ in 1..TRIES {
+                        let failed = played.0.is_empty();
+                        if !failed || !matches!(judge(attempt, setting, false), Verdict::Wrong) {
+                            break;
+                        }
+                        played = Stage::new(ground).play(attempt, setting);
+                    }
+                    let (seen, said) = played;
                     let told =
                         format!("{setting:?} {:?} {}: {seen:?}\n{said}", ground.user, attempt.name);
                     let mut outcome = outcome.lock().unwrap();
