@@ -11,6 +11,8 @@ use crate::agent::Engine;
 use crate::agent::History;
 use crate::agent::SessionSpec;
 use crate::agent::StartError;
+use crate::agent::approvals::Approvals;
+use crate::agent::approvals::PastApprovals;
 use crate::agent::bus::Bus;
 use crate::agent::session::Desk;
 use crate::agent::session::FrontEnd;
@@ -53,6 +55,7 @@ struct Past {
     memory: RequestMemory,
     usage: TokenUsage,
     turn: TurnId,
+    approvals: PastApprovals,
     /// What has to be written to make the log whole.
     mending: Vec<Said>,
 }
@@ -86,6 +89,12 @@ impl Session {
             Some(text) => Arc::from(text),
             None => prompt::build_instructions(read_own_instructions(&config).as_deref()),
         };
+        let approvals = Approvals::new(
+            id,
+            config.directories.state.clone(),
+            config.project_root.clone(),
+            past.approvals,
+        );
         let files = past.conversation.items().is_empty().then(|| load_files(&config));
         let mut session = Self {
             id,
@@ -103,7 +112,7 @@ impl Session {
             files,
             registry: None,
             servers: Vec::new(),
-            desk: Desk::default(),
+            desk: Desk::new(approvals),
             config,
         };
         session.bus.set_turn(past.turn);
@@ -236,6 +245,7 @@ fn read_past(mut loaded: Loaded) -> Past {
     let mut ended: HashMap<CallId, OutputBody> = HashMap::new();
     for Event { turn, call_id, msg, .. } in std::mem::take(&mut loaded.events) {
         past.turn = past.turn.max(turn);
+        past.approvals.fold(&msg);
         if let EventMsg::SessionStarted { instructions: Some(text), .. } = msg {
             past.instructions = Some(text);
         } else if let EventMsg::RequestStarted { tools: Some(tools), .. } = msg {
@@ -249,6 +259,9 @@ fn read_past(mut loaded: Loaded) -> Past {
         } else if let EventMsg::ToolCallEnd { output, .. } = msg {
             ended.extend(call_id.map(|id| (id, output.body())));
         }
+    }
+    if loaded.bad_lines > 0 || loaded.broken_links > 0 {
+        past.approvals.distrust();
     }
     past.mending = describe_damage(&loaded).into_iter().map(|msg| (None, msg)).collect();
     mend(&mut past, turn_is_open, ended);

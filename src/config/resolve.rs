@@ -27,6 +27,8 @@ pub struct Facts {
     pub directories: Directories,
     /// The session's directory, absolute and real.
     pub cwd: PathBuf,
+    /// The root of the project it is in, absolute and real.
+    pub project_root: PathBuf,
     /// Our variables.
     pub env: BTreeMap<String, String>,
     /// The key in `auth.json`.
@@ -187,6 +189,7 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
     Ok(Config {
         directories: facts.directories,
         cwd: facts.cwd,
+        project_root: facts.project_root,
         model: ModelName(model),
         provider,
         reasoning_effort: merged.model_reasoning_effort,

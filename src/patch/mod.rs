@@ -17,11 +17,13 @@ mod nearest;
 mod parse;
 mod render;
 mod sections;
+mod select;
 
 pub(crate) use apply::{Applied, FileWrite, apply};
 pub(crate) use detect::detect;
 pub(crate) use error::PatchError;
 pub(crate) use parse::parse;
+pub(crate) use select::{hunks, render, select};
 
 /// A patch, as read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 mod command;
 mod decide;
+pub(crate) mod grants;
 
 pub(crate) use command::is_known_read_only;
 pub(crate) use decide::{Circumstances, Obstacle, decide, find_write_obstacle};

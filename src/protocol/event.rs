@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::{
-    Answer, ApprovalPolicy, Ask, AskId, CallId, Effect, FileChange, ModelName, ProcessId,
+    Answer, AnswerScope, ApprovalPolicy, Ask, AskId, CallId, Effect, FileChange, ModelName, ProcessId,
     ResponseItem, RestoreDirection, RestoreWhat, SandboxLevel, SandboxPolicy, Seq, SessionId,
     ToolCall, ToolName, ToolOutput, ToolSpec, TurnId, UserInput,
 };
@@ -166,6 +166,13 @@ pub enum EventMsg {
         ask: AskId,
         /// The answer.
         answer: Answer,
+    },
+    /// A call was let through by an approval that was given before, unasked.
+    GrantApplied {
+        /// The grant's id.
+        grant: String,
+        /// For how long it holds.
+        scope: AnswerScope,
     },
     /// The model's plan changed.
     PlanUpdated {
@@ -562,6 +569,7 @@ impl EventMsg {
             | Self::ToolCallEnd { .. }
             | Self::AskOpened { .. }
             | Self::AskAnswered { .. }
+            | Self::GrantApplied { .. }
             | Self::PlanUpdated { .. }
             | Self::FilesChanged { .. }
             | Self::TokenCount { .. }

@@ -19,8 +19,8 @@ use crate::patch::{Applied, FileAction, FileWrite, Patch, PatchError};
 use crate::policy;
 use crate::policy::Obstacle;
 use crate::protocol::{
-    Capability, ChangeKind, ChangeSource, Effect, EventMsg, FileChange, Grammar, Pattern,
-    SandboxPolicy, SideEffects, ToolCall, ToolName, ToolOutput, ToolPayload, ToolSafety, ToolSpec,
+    Capability, ChangeKind, ChangeSource, Effect, EventMsg, FileChange, Grammar, Hunk, HunkId,
+    Pattern, SandboxPolicy, SideEffects, ToolCall, ToolName, ToolOutput, ToolPayload, ToolSafety, ToolSpec,
 };
 use crate::store::atomic;
 use crate::store::atomic::{CommitError, FileCommit};
@@ -115,6 +115,25 @@ impl ToolHandler for ApplyPatch {
     fn effect(&self, call: &ToolCall, cwd: &Path) -> Result<Effect, ToolError> {
         let request = parse_request(call, cwd)?;
         Ok(Effect::Write { changes: request.patch.changes(&request.base) })
+    }
+
+    fn hunks(&self, call: &ToolCall) -> Vec<Hunk> {
+        let request = parse_request(call, Path::new("/"));
+        request.map(|request| patch::hunks(&request.patch)).unwrap_or_default()
+    }
+
+    fn keep_hunks(&self, call: &ToolCall, keep: &[HunkId]) -> Option<ToolCall> {
+        let patch = parse_request(call, Path::new("/")).ok()?.patch;
+        let input = patch::render(&patch::select(&patch, keep)?);
+        let payload = match &call.payload {
+            ToolPayload::Custom { workdir, .. } => {
+                ToolPayload::Custom { input, workdir: workdir.clone() }
+            }
+            ToolPayload::Function { .. } | ToolPayload::LocalShell { .. } => {
+                ToolPayload::Custom { input, workdir: None }
+            }
+        };
+        Some(ToolCall { payload, ..call.clone() })
     }
 
     fn run<'a>(

@@ -1,6 +1,6 @@
 //! The executor: one pipeline around every call, whatever the tool.
 //!
-//! find the handler → effect → validate → before-hooks → judge → ask → snapshot → begin →
+//! find the handler → effect → validate → before-hooks → judge → begin → ask → snapshot →
 //! run → retry or escalate → after-hooks → bound → end. Each step is one function; a new
 //! concern is a new step, never a branch in a handler. Knows no conversation and no turn:
 //! it takes a call and gives back what the model is told. Called by `agent/turn.rs`.
@@ -13,10 +13,6 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::policy;
-use crate::protocol::Answer;
-use crate::protocol::ApprovalDecision;
-use crate::protocol::ApprovalPolicy;
-use crate::protocol::Ask;
 use crate::protocol::CallOutcome;
 use crate::protocol::ContentItem;
 use crate::protocol::Decision;
@@ -37,6 +33,7 @@ use crate::tools::ToolError;
 use crate::tools::ToolHandler;
 use crate::tools::ToolRegistry;
 use crate::tools::TurnContext;
+use crate::tools::approval::Cleared;
 
 /// No call takes longer, whatever its own bound says: a little more than a command may ask.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3_660);
@@ -74,9 +71,9 @@ pub struct Prepared {
     planned: Result<Planned, ToolError>,
 }
 
-struct Planned {
-    handler: Arc<dyn ToolHandler>,
-    effect: Effect,
+pub(super) struct Planned {
+    pub(super) handler: Arc<dyn ToolHandler>,
+    pub(super) effect: Effect,
 }
 
 /// What came of a call.
@@ -100,19 +97,17 @@ pub enum Stop {
 }
 
 /// How a call ended, before it is told to anyone.
-struct Ended {
-    result: Result<ToolOutput, ToolError>,
-    stop: Option<Stop>,
+pub(super) struct Ended {
+    pub(super) result: Result<ToolOutput, ToolError>,
+    pub(super) stop: Option<Stop>,
+    /// What the model is told beside it: what the user changed or said.
+    pub(super) told: Vec<String>,
 }
 
 impl Executor {
     /// Finds the handler and the effect of a call. Pure; what is wrong is told by `execute`.
     pub fn prepare(&self, call: ToolCall) -> Prepared {
-        let planned = self.find_handler(&call).and_then(|handler| {
-            let effect = handler.effect(&call, &self.turn.cwd)?;
-            validate_arguments(handler.as_ref(), &effect)?;
-            Ok(Planned { handler, effect })
-        });
+        let planned = self.plan(&call);
         Prepared { call, planned }
     }
 
@@ -122,43 +117,44 @@ impl Executor {
         let started = Instant::now();
         let Prepared { call, planned } = prepared;
         let ended = match planned {
-            Ok(planned) => self.run_planned(&call, &planned).await,
-            Err(error) => Ended { result: Err(error), stop: None },
+            Ok(planned) => match self.run_planned(&call, planned).await {
+                Ok(ended) | Err(ended) => ended,
+            },
+            Err(error) => Ended::from(Err(error)),
         };
         self.report_end(call, ended, started.elapsed()).await
     }
 
     /// Ends a call without running it, for the reason given.
     pub async fn refuse(&self, call: ToolCall, why: ToolError) -> Executed {
-        let ended = Ended { result: Err(why), stop: None };
-        self.report_end(call, ended, Duration::ZERO).await
+        self.report_end(call, Ended::from(Err(why)), Duration::ZERO).await
     }
 
-    async fn run_planned(&self, call: &ToolCall, planned: &Planned) -> Ended {
+    pub(super) fn plan(&self, call: &ToolCall) -> Result<Planned, ToolError> {
+        let handler = self.find_handler(call)?;
+        let effect = handler.effect(call, &self.turn.cwd)?;
+        validate_arguments(handler.as_ref(), &effect)?;
+        Ok(Planned { handler, effect })
+    }
+
+    async fn run_planned(&self, call: &ToolCall, planned: Planned) -> Result<Ended, Ended> {
         let decision = self.judge(&planned.effect);
-        let confined = decision.action != DecisionAction::AllowUnsandboxed
-            && decision.action != DecisionAction::AskUnsandboxed;
-        if let Err(ended) = self.begin(call, &planned.effect, &decision).await {
-            return ended;
-        }
-        if let Err(ended) = self.ask_if_needed(call, &planned.effect, &decision).await {
-            return ended;
-        }
+        self.begin(call, &planned.effect, &decision).await?;
+        let cleared = self.clear(Cleared::new(call, planned, decision)).await?;
         if self.cancel.is_cancelled() {
-            return Ended { result: Err(ToolError::Interrupted), stop: None };
+            return Err(Ended::from(Err(ToolError::Interrupted)));
         }
-        let mut cx = self.context(call, &planned.effect, confined);
-        if decision.action == DecisionAction::AllowReadOnly {
+        let result = self.run_cleared(&cleared).await;
+        Ok(self.escalate_if_denied(cleared, result).await)
+    }
+
+    /// Runs a call as it was let through.
+    pub(super) async fn run_cleared(&self, cleared: &Cleared) -> Result<ToolOutput, ToolError> {
+        let mut cx = self.context(cleared);
+        if cleared.decision.action == DecisionAction::AllowReadOnly {
             cx.restrict_to_reading();
         }
-        let result = self.run_with_retry(call, planned, &cx).await;
-        let result = self.escalate_if_denied(call, planned, result).await;
-        let stop = match &result {
-            Err(ToolError::Stop(reason)) => Some(Stop::Asked(reason.clone())),
-            Err(ToolError::Fatal(reason)) => Some(Stop::Fatal(reason.clone())),
-            Ok(_) | Err(_) => None,
-        };
-        Ended { result, stop }
+        self.run_with_retry(&cleared.call, &cleared.planned, &cx).await
     }
 
     fn find_handler(&self, call: &ToolCall) -> Result<Arc<dyn ToolHandler>, ToolError> {
@@ -171,7 +167,7 @@ impl Executor {
         }
     }
 
-    fn judge(&self, effect: &Effect) -> Decision {
+    pub(super) fn judge(&self, effect: &Effect) -> Decision {
         policy::decide(
             effect,
             &policy::Circumstances {
@@ -197,79 +193,21 @@ impl Executor {
         self.link.event(Some(call.call_id.clone()), None, msg).await;
         let must_be_on_disk = decision.action != DecisionAction::Deny && has_side_effects(effect);
         if must_be_on_disk && !self.link.sync().await {
-            let why = "the session's log cannot be written, so nothing is run".to_owned();
-            return Err(Ended {
-                result: Err(ToolError::Fatal(why.clone())),
-                stop: Some(Stop::Fatal(why)),
-            });
+            return Err(Ended::unwritable());
         }
         Ok(())
     }
 
-    async fn ask_if_needed(
-        &self,
-        call: &ToolCall,
-        effect: &Effect,
-        decision: &Decision,
-    ) -> Result<(), Ended> {
-        match decision.action {
-            DecisionAction::Allow
-            | DecisionAction::AllowReadOnly
-            | DecisionAction::AllowUnsandboxed => Ok(()),
-            DecisionAction::Deny => Err(denied(decision.reason.clone(), None)),
-            DecisionAction::Ask | DecisionAction::AskUnsandboxed => {
-                self.ask(call, effect, decision).await
-            }
-        }
-    }
-
-    async fn ask(
-        &self,
-        call: &ToolCall,
-        effect: &Effect,
-        decision: &Decision,
-    ) -> Result<(), Ended> {
-        let ask = Ask::Approval {
-            effect: effect.clone(),
-            shown: show(effect, call),
-            asked_by: "main".to_owned(),
-            rule: decision.rule.clone(),
-            reason: decision.reason.clone(),
-        };
-        let answer = tokio::select! {
-            answer = self.link.ask(call.call_id.clone(), ask) => answer,
-            () = self.cancel.cancelled() => {
-                return Err(Ended { result: Err(ToolError::Interrupted), stop: None });
-            }
-        };
-        match answer {
-            Answer::Approval { decision: ApprovalDecision::Allow, .. } => Ok(()),
-            Answer::Approval { decision: ApprovalDecision::Deny, note, .. } => {
-                Err(denied(note.unwrap_or_else(|| "the user said no".to_owned()), None))
-            }
-            Answer::Approval { decision: ApprovalDecision::Abort, note, .. } => {
-                let reason = note.unwrap_or_else(|| "the user said no".to_owned());
-                Err(denied(reason.clone(), Some(Stop::Denied(reason))))
-            }
-            Answer::Declined { reason } => {
-                let why = decision.reason.trim_end_matches('.');
-                Err(denied(format!("{why}; {reason}"), None))
-            }
-            Answer::Text { .. } | Answer::Form { .. } => {
-                Err(denied("the answer was no approval".to_owned(), None))
-            }
-        }
-    }
-
-    fn context(&self, call: &ToolCall, effect: &Effect, confined: bool) -> ToolContext {
+    fn context(&self, cleared: &Cleared) -> ToolContext {
+        let Cleared { call, planned, .. } = cleared;
         ToolContext {
             turn: Arc::clone(&self.turn),
             runner: Arc::clone(&self.runner),
-            files: FileAccess::new(effect, &self.turn.sandbox, &self.turn.home),
+            files: FileAccess::new(&planned.effect, &self.turn.sandbox, &self.turn.home),
             link: self.link.clone(),
             call_id: call.call_id.clone(),
             cancel: self.cancel.clone(),
-            confined,
+            confined: cleared.is_confined(),
         }
     }
 
@@ -316,29 +254,6 @@ impl Executor {
         }
     }
 
-    /// Under `on-failure`, asks to run again outside what the sandbox stopped.
-    async fn escalate_if_denied(
-        &self,
-        call: &ToolCall,
-        planned: &Planned,
-        result: Result<ToolOutput, ToolError>,
-    ) -> Result<ToolOutput, ToolError> {
-        let stopped = matches!(result, Err(ToolError::SandboxDenied { .. }));
-        if !stopped || self.turn.approval != ApprovalPolicy::OnFailure {
-            return result;
-        }
-        let decision = Decision {
-            action: DecisionAction::AskUnsandboxed,
-            reason: "the sandbox stopped the command; it would run again without it".to_owned(),
-            rule: None,
-        };
-        if self.ask(call, &planned.effect, &decision).await.is_err() {
-            return result;
-        }
-        let cx = self.context(call, &planned.effect, false);
-        self.run_bounded(call, planned, &cx).await
-    }
-
     /// Bounds what the model reads, writes the end down, and returns what it reads.
     async fn report_end(&self, call: ToolCall, ended: Ended, duration: Duration) -> Executed {
         let outcome = outcome_of(&ended.result);
@@ -353,7 +268,12 @@ impl Executor {
                 (output, Some(error.code().to_owned()))
             }
         };
-        let output = bound_for_model(output, self.turn.output_bytes_max);
+        let bytes_max = self.turn.output_bytes_max;
+        let told = text::truncate::bound(&ended.told.join("\n"), bytes_max / 2);
+        let mut output = bound_for_model(output, bytes_max.saturating_sub(told.len()));
+        if !told.is_empty() {
+            output.content.push(ContentItem::InputText(format!("\n\n{told}")));
+        }
         let body = output.body();
         let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         tracing::debug!(tool = %call.name, call_id = %call.call_id, ?outcome, duration_ms, "call ended");
@@ -402,7 +322,7 @@ fn validate_arguments(handler: &dyn ToolHandler, effect: &Effect) -> Result<(), 
 }
 
 /// Returns whether the log must be on disk before the call runs.
-fn has_side_effects(effect: &Effect) -> bool {
+pub(super) fn has_side_effects(effect: &Effect) -> bool {
     match effect {
         Effect::None | Effect::Read { .. } => false,
         Effect::Run { command, .. } => !policy::is_known_read_only(command),
@@ -412,32 +332,6 @@ fn has_side_effects(effect: &Effect) -> bool {
         | Effect::Remote { .. }
         | Effect::Agent { .. } => true,
     }
-}
-
-/// Returns the whole of what would happen as one text, control characters shown.
-fn show(effect: &Effect, call: &ToolCall) -> String {
-    let shown = match effect {
-        Effect::None => call.name.to_string(),
-        Effect::Read { paths } => {
-            let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-            format!("read {}", paths.join(", "))
-        }
-        Effect::Write { changes } => {
-            let files =
-                changes.iter().map(|change| format!("{}\n{}", change.path.display(), change.diff));
-            files.collect::<Vec<_>>().join("\n")
-        }
-        Effect::Run { command, .. } => command.shown(),
-        Effect::Input { process } => format!("input to process {process}"),
-        Effect::Fetch { url } => url.clone(),
-        Effect::Remote { server, tool, arguments, .. } => format!("{server}: {tool} {arguments}"),
-        Effect::Agent { role } => format!("agent {role}"),
-    };
-    text::ansi::visible(&shown).into_owned()
-}
-
-fn denied(reason: String, stop: Option<Stop>) -> Ended {
-    Ended { result: Err(ToolError::Denied(reason)), stop }
 }
 
 fn outcome_of(result: &Result<ToolOutput, ToolError>) -> CallOutcome {

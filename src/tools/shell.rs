@@ -351,7 +351,8 @@ fn conclude(
     // A shell says 128 + n of a command that a signal ended; so does this.
     let exit_code = state.code.or(state.signal.map(|signal| 128 + signal));
     let stopped = cx.confined && sandbox::likely_denied(result);
-    if stopped && cx.turn.approval == ApprovalPolicy::OnFailure {
+    let asks = matches!(cx.turn.approval, ApprovalPolicy::OnFailure | ApprovalPolicy::Untrusted);
+    if stopped && asks {
         return Err(ToolError::SandboxDenied { output: text, exit_code });
     }
     let advice = if stopped { DENIAL_ADVICE } else { "" };

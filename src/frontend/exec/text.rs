@@ -189,6 +189,7 @@ impl HumanText {
             | EventMsg::ToolCallDelta { stream: OutputStream::Progress, .. }
             | EventMsg::AskOpened { .. }
             | EventMsg::AskAnswered { .. }
+            | EventMsg::GrantApplied { .. }
             | EventMsg::TokenCount { .. }
             | EventMsg::Compacted { .. }
             | EventMsg::Restored { .. }

@@ -70,6 +70,7 @@ impl ThreadEvents {
             | EventMsg::ToolCallDelta { stream: OutputStream::Progress, .. }
             | EventMsg::AskOpened { .. }
             | EventMsg::AskAnswered { .. }
+            | EventMsg::GrantApplied { .. }
             | EventMsg::FilesChanged { .. }
             | EventMsg::TokenCount { .. }
             | EventMsg::Compacted { .. }
