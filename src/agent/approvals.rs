@@ -5,6 +5,7 @@
 //! from the log on resume; lasting ones in `store/approvals.rs`. What a grant covers is
 //! `policy/grants.rs`. Deny decisions never come here. Owned by the session's `Desk`.
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -48,8 +49,8 @@ pub(super) struct Approvals {
     open: Vec<OpenAsk>,
     /// What was refused in this turn, with the answer.
     refused: Vec<(Ask, Answer)>,
-    /// The last complaint about the lasting grants; each is said once.
-    complaint: Option<String>,
+    /// What was wrong with the lasting grants; each thing is said once.
+    complaints: BTreeSet<String>,
 }
 
 /// What a log tells of questions: how many there were, and what holds for the session.
@@ -113,7 +114,7 @@ impl Approvals {
             grants: Vec::new(),
             open: Vec::new(),
             refused: Vec::new(),
-            complaint: None,
+            complaints: BTreeSet::new(),
         };
         for key in past.keys {
             approvals.keep_for_session(key);
@@ -205,11 +206,7 @@ impl Approvals {
         None
     }
 
-    async fn find_grant(
-        &mut self,
-        key: &GrantKey,
-        bus: &mut Bus,
-    ) -> Option<(String, AnswerScope)> {
+    async fn find_grant(&mut self, key: &GrantKey, bus: &mut Bus) -> Option<(String, AnswerScope)> {
         let found = |grant: &Grant| (grant.id.clone(), grant.scope);
         if let Some(grant) = self.grants.iter().find(|grant| grants::covers(&grant.key, key)) {
             return Some(found(grant));
@@ -277,18 +274,11 @@ impl Approvals {
         Grant { id, scope, project, key, at, session: self.session }
     }
 
-    async fn complain(
-        &mut self,
-        error: &lasting::ApprovalsError,
-        outcome: &str,
-        bus: &mut Bus,
-    ) {
+    async fn complain(&mut self, error: &lasting::ApprovalsError, outcome: &str, bus: &mut Bus) {
         let message = format!("{error}{outcome}");
-        if self.complaint.as_ref() == Some(&message) {
-            return;
+        if self.complaints.insert(message.clone()) {
+            bus.emit(warning(message, error.hint())).await;
         }
-        bus.emit(warning(message.clone(), error.hint())).await;
-        self.complaint = Some(message);
     }
 }
 

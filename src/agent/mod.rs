@@ -153,3 +153,6 @@ impl std::fmt::Debug for Engine {
         f.debug_struct("Engine").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod approvals_tests;

@@ -12,9 +12,7 @@ use crate::protocol::{Hunk, HunkId};
 /// Returns every hunk in the order of the text, each with its file's header.
 pub(crate) fn hunks(patch: &Patch) -> Vec<Hunk> {
     let parts = patch.files.iter().zip(1..).flat_map(|(file, number)| split(file, number));
-    parts
-        .map(|(id, file)| Hunk { id, path: file.path.clone(), text: render_file(&file) })
-        .collect()
+    parts.map(|(id, file)| Hunk { id, path: file.path.clone(), text: render_file(&file) }).collect()
 }
 
 /// Returns the patch with only these hunks; `None` when nothing is left of it.

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::{
-    Answer, AnswerScope, ApprovalPolicy, Ask, AskId, CallId, Effect, FileChange, ModelName, ProcessId,
-    ResponseItem, RestoreDirection, RestoreWhat, SandboxLevel, SandboxPolicy, Seq, SessionId,
-    ToolCall, ToolName, ToolOutput, ToolSpec, TurnId, UserInput,
+    Answer, AnswerScope, ApprovalPolicy, Ask, AskId, CallId, Effect, FileChange, ModelName,
+    ProcessId, ResponseItem, RestoreDirection, RestoreWhat, SandboxLevel, SandboxPolicy, Seq,
+    SessionId, ToolCall, ToolName, ToolOutput, ToolSpec, TurnId, UserInput,
 };
 
 /// The version of the format, in every line.

@@ -20,7 +20,8 @@ use crate::policy;
 use crate::policy::Obstacle;
 use crate::protocol::{
     Capability, ChangeKind, ChangeSource, Effect, EventMsg, FileChange, Grammar, Hunk, HunkId,
-    Pattern, SandboxPolicy, SideEffects, ToolCall, ToolName, ToolOutput, ToolPayload, ToolSafety, ToolSpec,
+    Pattern, SandboxPolicy, SideEffects, ToolCall, ToolName, ToolOutput, ToolPayload, ToolSafety,
+    ToolSpec,
 };
 use crate::store::atomic;
 use crate::store::atomic::{CommitError, FileCommit};

@@ -141,7 +141,9 @@ impl Executor {
         };
         match answer {
             Answer::Approval { decision: ApprovalDecision::Allow, hunks, edited, note, .. } => {
-                cleared.told.extend(note.map(|note| format!("The user allowed it and says: {note}")));
+                cleared
+                    .told
+                    .extend(note.map(|note| format!("The user allowed it and says: {note}")));
                 Ok(match (hunks, edited) {
                     (_, Some(call)) => Allowed::Edited(Box::new(call)),
                     (Some(keep), None) => Allowed::Hunks(keep),
@@ -177,10 +179,11 @@ impl Executor {
             ],
             None => vec![AnswerScope::Once],
         };
-        let hunks = planned.handler.hunks(call).into_iter().map(|hunk| Hunk {
-            text: text::ansi::visible(&hunk.text).into_owned(),
-            ..hunk
-        });
+        let hunks = planned
+            .handler
+            .hunks(call)
+            .into_iter()
+            .map(|hunk| Hunk { text: text::ansi::visible(&hunk.text).into_owned(), ..hunk });
         Ask::Approval {
             effect: planned.effect.clone(),
             shown: show(&planned.effect, call),
@@ -222,8 +225,7 @@ impl Executor {
         if anew.action == DecisionAction::Deny {
             return Err(denied(anew.reason, None));
         }
-        let (noun, verb) =
-            if left_out.len() == 1 { ("hunk", "was") } else { ("hunks", "were") };
+        let (noun, verb) = if left_out.len() == 1 { ("hunk", "was") } else { ("hunks", "were") };
         let texts: String = left_out.iter().map(|hunk| hunk.text.as_str()).collect();
         told.push(format!(
             "The user refused {} {noun}, which {verb} not applied:\n{texts}",
@@ -281,7 +283,10 @@ fn describe_refusal(effect: &Effect, output: &str) -> String {
     }
     let last = output.lines().rev().find(|line| !line.trim().is_empty());
     if let Some(line) = last.filter(|line| *line != "Output:") {
-        reason.push_str(&format!("; it printed: {}", text::truncate::bound(line.trim(), PRINTED_BYTES_MAX)));
+        reason.push_str(&format!(
+            "; it printed: {}",
+            text::truncate::bound(line.trim(), PRINTED_BYTES_MAX)
+        ));
     }
     reason
 }

@@ -271,9 +271,7 @@ impl Executor {
         let bytes_max = self.turn.output_bytes_max;
         let told = text::truncate::bound(&ended.told.join("\n"), bytes_max / 2);
         let mut output = bound_for_model(output, bytes_max.saturating_sub(told.len()));
-        if !told.is_empty() {
-            output.content.push(ContentItem::InputText(format!("\n\n{told}")));
-        }
+        append_text(&mut output, &told);
         let body = output.body();
         let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         tracing::debug!(tool = %call.name, call_id = %call.call_id, ?outcome, duration_ms, "call ended");
@@ -396,6 +394,22 @@ fn bound_for_model(mut output: ToolOutput, bytes_max: usize) -> ToolOutput {
         output.structured = None;
     }
     output
+}
+
+/// Puts a text after the output's own, within its last part where that is text.
+fn append_text(output: &mut ToolOutput, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    if let Some(ContentItem::InputText(body) | ContentItem::OutputText(body, _)) =
+        output.content.last_mut()
+    {
+        body.truncate(body.trim_end().len());
+        body.push_str("\n\n");
+        body.push_str(text);
+    } else {
+        output.content.push(ContentItem::InputText(text.to_owned()));
+    }
 }
 
 impl std::fmt::Debug for Executor {

@@ -15,6 +15,7 @@
     reason = "a test stops at the first thing that is not as it should be"
 )]
 
+mod approvals;
 mod cli;
 mod planted;
 mod resume;

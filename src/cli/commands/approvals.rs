@@ -83,7 +83,8 @@ fn say_cleared(cleared: &Cleared) -> Said {
         }
         Cleared::SetAside(path) => {
             let shown = path.display().to_string();
-            let line = format!("The file could not be used and lies in {} now.", visible_line(&shown));
+            let line =
+                format!("The file could not be used and lies in {} now.", visible_line(&shown));
             (line, json!({"cleared": 0, "set_aside": shown}))
         }
     };

@@ -62,10 +62,8 @@ pub(crate) fn closed_directory() -> &'static Path {
 
 impl House {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::Builder::new()
-            .prefix("house-")
-            .tempdir_in(closed_directory())
-            .unwrap();
+        let folder =
+            tempfile::Builder::new().prefix("house-").tempdir_in(closed_directory()).unwrap();
         for name in ["home", "gimlet", "workspace"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
