@@ -27,6 +27,7 @@ mod landlock;
 mod plan;
 #[cfg(target_os = "linux")]
 mod process_tree;
+mod proxy;
 mod run;
 #[cfg(target_os = "linux")]
 mod runner;
@@ -42,6 +43,7 @@ pub use exposure::level_under;
 pub use helper::run_if_asked;
 #[cfg(target_os = "linux")]
 pub use landlock::level;
+pub use proxy::{Attempt, AttemptLine, Verdict, attempt_line};
 pub use run::{OUTPUT_BYTES_MAX, RunLimits, likely_denied, run};
 #[cfg(target_os = "linux")]
 pub use runner::LocalRunner;
