@@ -30,6 +30,7 @@ use crate::protocol::CallId;
 use crate::protocol::CallOutcome;
 use crate::protocol::Event;
 use crate::protocol::EventMsg;
+use crate::protocol::Network;
 use crate::protocol::OutputBody;
 use crate::protocol::ResponseItem;
 use crate::protocol::SandboxLevel;
@@ -167,7 +168,18 @@ impl Session {
                 ),
             });
         }
-        let confined = self.config.sandbox.mode != SandboxMode::DangerFullAccess;
+        let settings = &self.config.sandbox;
+        let confined = settings.mode != SandboxMode::DangerFullAccess;
+        let hosts = matches!(settings.network, Network::Hosts(_));
+        if hosts && confined && self.around.level < SandboxLevel::Full {
+            let message = "allowed_hosts needs the full sandbox, which this machine does not have; \
+                commands reach no network";
+            events.push(EventMsg::Warning {
+                kind: WarningKind::Sandbox,
+                message: message.to_owned(),
+                hint: Some("network_access = true would open all of it".to_owned()),
+            });
+        }
         if confined && self.around.level < SandboxLevel::Reduced {
             events.push(EventMsg::Warning {
                 kind: WarningKind::Sandbox,
@@ -185,7 +197,7 @@ impl Session {
         let environment = prompt::read_environment(
             &self.config.cwd,
             &self.around.shell,
-            &self.settings.sandbox_policy(),
+            &self.settings.policy_at(self.around.level),
             approval,
         );
         if self.conversation.items().is_empty() {

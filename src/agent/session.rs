@@ -150,7 +150,7 @@ impl Session {
                 input: queued.input.clone(),
                 model: self.settings.model.clone(),
                 approval: self.settings.approval,
-                sandbox: self.settings.sandbox_policy(),
+                sandbox: self.settings.policy_at(self.around.level),
             })
             .await;
         self.desk.stop = None;

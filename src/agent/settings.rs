@@ -72,7 +72,17 @@ impl Settings {
         self.output_schema = output_schema;
     }
 
-    /// Returns what commands and file tools can reach.
+    /// Returns what commands and file tools can reach with this much of a sandbox: single hosts
+    /// need a network of the command's own, else it has none.
+    pub(super) fn policy_at(&self, level: SandboxLevel) -> SandboxPolicy {
+        let mut policy = self.sandbox_policy();
+        if level < SandboxLevel::Full && matches!(policy.network, Network::Hosts(_)) {
+            policy.network = Network::Off;
+        }
+        policy
+    }
+
+    /// Returns what commands and file tools may reach.
     pub(super) fn sandbox_policy(&self) -> SandboxPolicy {
         let settings = &self.config.sandbox;
         let mut roots = vec![self.config.cwd.clone()];
@@ -130,7 +140,7 @@ impl Settings {
             home: self.config.directories.home.clone(),
             model: self.model.clone(),
             approval: self.approval,
-            sandbox: self.sandbox_policy(),
+            sandbox: self.policy_at(around.level),
             sandbox_level: around.level,
             sandbox_fallback: self.config.sandbox.fallback,
             env: Arc::clone(&around.env),

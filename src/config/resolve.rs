@@ -10,7 +10,7 @@ use toml::Table;
 
 use crate::config::file::{
     ApprovalToml, ConfigToml, FallbackToml, InheritToml, McpServerToml, ShellEnvironmentToml,
-    parse_table,
+    WorkspaceWriteToml, parse_table,
 };
 use crate::config::layers::{Explanation, Layer, Source, explain_key, merge_layers};
 use crate::config::provider::{OPENAI_KEY_VARIABLES, ProviderFacts, build_provider};
@@ -18,7 +18,8 @@ use crate::config::{
     Config, ConfigError, ConfigNote, Directories, Inherit, McpServer, ProjectDocs, SandboxSettings,
     ShellEnvironment,
 };
-use crate::protocol::{ApprovalPolicy, ModelName, Network, Pattern, SandboxLevel};
+use crate::protocol::{ApprovalPolicy, HostRule, ModelName, Network, Pattern, SandboxLevel};
+use crate::text::hosts::HostPattern;
 
 /// All that decides a configuration beside its layers.
 #[derive(Debug, Clone)]
@@ -88,6 +89,7 @@ disabled_tools = []
 [sandbox_workspace_write]
 writable_roots = []
 network_access = false
+allowed_hosts = []
 exclude_tmpdir_env_var = false
 exclude_slash_tmp = false
 git = "ask"
@@ -180,7 +182,9 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
         return Err(refuse("max_steps", "must be at least 1", "leave it out for the default"));
     }
     let approval = build_approval(merged.approval_policy, &mut notes);
+    let network = build_network(&merged.sandbox_workspace_write, &mut notes)?;
     let mut sandbox = build_sandbox(&merged, &facts.directories, &facts.session.add_dirs);
+    sandbox.network = network;
     let linked = facts.linked_profiles.iter().map(|path| path.to_string_lossy().into_owned());
     sandbox.deny_read.extend(linked.map(Pattern));
     let mcp_servers = build_mcp_servers(&merged.mcp_servers, &mut notes);
@@ -258,7 +262,7 @@ fn build_sandbox(
     SandboxSettings {
         mode: merged.sandbox_mode.unwrap_or_default(),
         writable_roots,
-        network: if workspace.network_access.unwrap_or(false) { Network::On } else { Network::Off },
+        network: Network::Off,
         tmp: !excludes_tmp,
         git: workspace.git.unwrap_or_default(),
         deny_read: build_deny_read(directories),
@@ -268,6 +272,32 @@ fn build_sandbox(
             Some(FallbackToml::Reduced) | None => SandboxLevel::Reduced,
         },
     }
+}
+
+/// Returns what of the network commands reach in workspace-write.
+fn build_network(
+    workspace: &WorkspaceWriteToml,
+    notes: &mut Vec<ConfigNote>,
+) -> Result<Network, ConfigError> {
+    let hosts = workspace.allowed_hosts.clone().unwrap_or_default();
+    for host in &hosts {
+        if let Err(problem) = HostPattern::parse(host) {
+            let key = "sandbox_workspace_write.allowed_hosts";
+            return Err(refuse(key, &problem, "for example: [\"crates.io\", \"*.npmjs.org:443\"]"));
+        }
+    }
+    if !workspace.network_access.unwrap_or(false) {
+        let rules = hosts.into_iter().map(HostRule).collect::<Vec<_>>();
+        return Ok(if rules.is_empty() { Network::Off } else { Network::Hosts(rules) });
+    }
+    if !hosts.is_empty() {
+        notes.push(ConfigNote {
+            message: "allowed_hosts narrows nothing, because network_access opens every host"
+                .to_owned(),
+            hint: Some("set sandbox_workspace_write.network_access to false".to_owned()),
+        });
+    }
+    Ok(Network::On)
 }
 
 fn build_deny_read(directories: &Directories) -> Vec<Pattern> {

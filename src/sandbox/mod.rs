@@ -61,6 +61,8 @@ pub struct ExecRequest {
     pub env: Vec<(String, String)>,
     /// What it can reach; `None` runs it outside the sandbox, by the user's own word only.
     pub sandbox: Option<SandboxPolicy>,
+    /// Where its attempts to reach hosts are told and asked; without it they are refused.
+    pub attempts: Option<AttemptLine>,
 }
 
 /// How well commands are confined here, for people.

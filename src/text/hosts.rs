@@ -77,10 +77,9 @@ impl fmt::Display for Host {
 impl HostPattern {
     /// Reads a pattern; the error says what is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let (host, port) = match split_port(text) {
-            Some((host, Some(port))) => (host, Some(port)),
-            Some((host, None)) => (host, None),
-            None => return Err(format!("`{text}` has no port from 1 to 65535 after its colon")),
+        let Some((host, port)) = split_port(text).or(text.contains('/').then_some((text, None)))
+        else {
+            return Err(format!("`{text}` has no port from 1 to 65535 after its colon"));
         };
         let hosts = if host == "*" {
             Some(Hosts::Any)

@@ -18,6 +18,7 @@ use crate::protocol::{
 
 mod apply_patch;
 mod approval;
+mod attempts;
 mod context;
 mod error;
 mod executor;

@@ -38,6 +38,7 @@ use crate::tools::BoxFuture;
 use crate::tools::ToolContext;
 use crate::tools::ToolError;
 use crate::tools::ToolHandler;
+use crate::tools::attempts::beside_attempts;
 use crate::tools::files::resolve_path;
 use crate::tools::schema::count_or_text;
 use crate::tools::schema::function_spec;
@@ -241,14 +242,18 @@ impl ToolHandler for ShellTool {
             let wanted = self.parse(call)?;
             let cwd = directory(wanted.workdir.as_deref(), &cx.turn.cwd)?;
             let limits = choose_limits(wanted.timeout_ms, cx.turn.command_timeout);
+            let (attempts, told) = sandbox::attempt_line();
             let request = ExecRequest {
                 argv: wanted.command.argv(),
                 cwd,
                 env: cx.turn.env.to_vec(),
                 sandbox: cx.confined.then(|| cx.turn.sandbox.clone()),
+                attempts: Some(attempts),
             };
-            let result =
-                run_and_show(request, limits, cx).await.map_err(|error| spawn_error(&error))?;
+            let shown = wanted.command.shown();
+            let result = beside_attempts(run_and_show(request, limits, cx), told, (&shown, cx))
+                .await
+                .map_err(|error| spawn_error(&error))?;
             conclude(&result, limits, cx)
         })
     }

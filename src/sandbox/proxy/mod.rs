@@ -209,7 +209,7 @@ impl Proxy {
     async fn admit(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, Rejection> {
         let shown = format!("{host}:{port}");
         let listed = self.allowed.iter().any(|pattern| pattern.covers(host, port));
-        if !listed && !self.ask(&shown).await {
+        if !listed && !self.attempts.ask(&shown).await {
             return Err(forbidden(format!("{shown} is not among allowed_hosts")));
         }
         // Looked up only now: a refused name is not even asked for.
@@ -231,22 +231,13 @@ impl Proxy {
                 ),
                 None => format!("{host} has no address"),
             };
-            self.tell(&shown, Verdict::Refused { reason: reason.clone() }).await;
+            self.attempts.tell(&shown, Verdict::Refused { reason: reason.clone() }).await;
             return Err(forbidden(reason));
         }
         if listed {
-            self.tell(&shown, Verdict::Allowed).await;
+            self.attempts.tell(&shown, Verdict::Allowed).await;
         }
         Ok(open)
-    }
-
-    async fn ask(&self, shown: &str) -> bool {
-        let (answer, answered) = oneshot::channel();
-        self.tell(shown, Verdict::Asked { answer }).await && answered.await.unwrap_or(false)
-    }
-
-    async fn tell(&self, shown: &str, verdict: Verdict) -> bool {
-        self.attempts.0.send(Attempt { host: shown.to_owned(), verdict }).await.is_ok()
     }
 
     async fn look_up(&self, host: &Host) -> Result<Vec<IpAddr>, Rejection> {
@@ -335,6 +326,19 @@ fn forbidden(message: String) -> Rejection {
 
 fn unreachable(message: String) -> Rejection {
     Rejection { status: 502, message }
+}
+
+impl AttemptLine {
+    /// Asks whether an attempt may go through; nobody there is a no.
+    pub(crate) async fn ask(&self, host: &str) -> bool {
+        let (answer, answered) = oneshot::channel();
+        self.tell(host, Verdict::Asked { answer }).await && answered.await.unwrap_or(false)
+    }
+
+    /// Tells of an attempt, and returns whether someone takes note.
+    pub(crate) async fn tell(&self, host: &str, verdict: Verdict) -> bool {
+        self.0.send(Attempt { host: host.to_owned(), verdict }).await.is_ok()
+    }
 }
 
 impl PartialEq for AttemptLine {
