@@ -30,38 +30,31 @@ pub(super) async fn beside_attempts<T>(
     (command, cx): (&str, &ToolContext),
 ) -> T {
     let mut log = Log { cx, count: 0 };
+    let mut asked = FuturesUnordered::new();
+    let mut is_open = true;
     tokio::pin!(work);
-    let done = tokio::select! {
-        done = &mut work => Some(done),
-        () = take_attempts(&mut attempts, &mut log, command) => None,
-    };
-    let done = match done {
-        Some(done) => done,
-        None => work.await,
+    // Nothing is awaited beside the select but a line to the log, so no attempt is lost half-way.
+    let done = loop {
+        tokio::select! {
+            biased;
+            done = &mut work => break done,
+            attempt = attempts.recv(), if is_open && asked.len() < ASKED_MAX => match attempt {
+                Some(Attempt { host, verdict: Verdict::Asked { answer } }) => {
+                    asked.push(ask(host, answer, command, cx));
+                }
+                Some(Attempt { host, verdict }) => {
+                    log.write(host, matches!(verdict, Verdict::Allowed)).await;
+                }
+                None => is_open = false,
+            },
+            Some((host, allowed)) = asked.next() => log.write(host, allowed).await,
+        }
     };
     // The last ones may have been told together with the end.
     while let Ok(Attempt { host, verdict }) = attempts.try_recv() {
         log.write(host, matches!(verdict, Verdict::Allowed)).await;
     }
     done
-}
-
-async fn take_attempts(attempts: &mut mpsc::Receiver<Attempt>, log: &mut Log<'_>, command: &str) {
-    let mut asked = FuturesUnordered::new();
-    loop {
-        tokio::select! {
-            attempt = attempts.recv(), if asked.len() < ASKED_MAX => match attempt {
-                Some(Attempt { host, verdict: Verdict::Asked { answer } }) => {
-                    asked.push(ask(host, answer, command, log.cx));
-                }
-                Some(Attempt { host, verdict }) => {
-                    log.write(host, matches!(verdict, Verdict::Allowed)).await;
-                }
-                None => return,
-            },
-            Some((host, allowed)) = asked.next() => log.write(host, allowed).await,
-        }
-    }
 }
 
 /// Asks whether the command may reach the host, tells the proxy, and returns both.
