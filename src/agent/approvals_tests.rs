@@ -18,10 +18,10 @@ use crate::config::resolve::SessionFlags;
 use crate::model::{catalog, factory};
 use crate::protocol::{
     Answer, AnswerScope, ApprovalDecision, Ask, Event, EventMsg, HunkId, Op, ResponseItem,
-    SandboxLevel, SessionId, ToolCall, ToolPayload, TurnOutcome, UserInput, When,
+    SandboxLevel, SandboxPolicy, SessionId, ToolCall, ToolPayload, TurnOutcome, UserInput, When,
 };
 use crate::sandbox::{
-    CommandRunner, ExecRequest, ExitState, Process, ProcessControl, SandboxError,
+    CommandRunner, ExecRequest, ExitState, LevelReport, Process, ProcessControl, SandboxError,
 };
 use crate::store::approvals as lasting;
 use crate::tools;
@@ -61,7 +61,12 @@ impl CommandRunner for FakeRunner {
         Ok(Process {
             output: Box::new(Cursor::new(output.as_bytes().to_vec())),
             control: Box::new(Ended(ExitState { code: Some(code), signal: None })),
+            output_bytes_max: None,
         })
+    }
+
+    fn level_under(&self, _policy: &SandboxPolicy, _env: &[(String, String)]) -> LevelReport {
+        LevelReport { level: SandboxLevel::Full, reason: None, exposed: None }
     }
 }
 
@@ -217,20 +222,6 @@ impl Front {
     }
 }
 
-/// Says it loudly where nothing can be confined, because policy then refuses every command.
-fn cannot_confine(world: &World) -> bool {
-    let config = world.config("a");
-    let settings = crate::agent::settings::Settings::new(config);
-    let level = crate::sandbox::level_under(&settings.sandbox_policy(), &[]).level;
-    if level == SandboxLevel::None {
-        #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-        {
-            println!("SKIPPED: no Landlock here, so every command is refused");
-        }
-    }
-    level == SandboxLevel::None
-}
-
 fn run(cmd: &str) -> Value {
     json!({"call": {"name": "exec_command", "arguments": {"cmd": cmd}}})
 }
@@ -292,9 +283,6 @@ const UNTRUSTED: &str = "approval_policy = \"untrusted\"";
 #[tokio::test]
 async fn once_is_once() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run("make")], vec![run("make")]]);
     assert_eq!(front.turn(|_| allow(AnswerScope::Once)).await.len(), 1);
     assert_eq!(front.turn(|_| allow(AnswerScope::Once)).await.len(), 1);
@@ -304,9 +292,6 @@ async fn once_is_once() {
 #[tokio::test]
 async fn a_session_remembers_across_processes_and_no_longer() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run("make")], vec![run("make")], vec![run("make all")]]);
     front.turn(|_| allow(AnswerScope::Session)).await;
     front.turn(nobody).await;
@@ -328,9 +313,6 @@ async fn a_session_remembers_across_processes_and_no_longer() {
 #[tokio::test]
 async fn a_log_that_was_changed_allows_nothing() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run("make")]]);
     front.turn(|_| deny(None)).await;
     let id = front.end().await;
@@ -378,9 +360,6 @@ async fn a_project_and_always_hold_where_they_say() {
 #[tokio::test]
 async fn what_another_process_revokes_is_asked_again_at_once() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run("make")], vec![run("make")], vec![run("make")]]);
     front.turn(|_| allow(AnswerScope::Always)).await;
     front.turn(nobody).await;
@@ -392,9 +371,6 @@ async fn what_another_process_revokes_is_asked_again_at_once() {
 #[tokio::test]
 async fn a_no_reaches_the_model_and_is_not_asked_twice_in_a_turn() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     let twice = vec![run("make"), json!({"end": {}}), run("make")];
     let mut front = world.start(&[twice, vec![run("make")]]);
     let asked = front.turn(|_| deny(Some("run the tests instead"))).await;
@@ -415,9 +391,6 @@ async fn a_no_reaches_the_model_and_is_not_asked_twice_in_a_turn() {
 #[tokio::test]
 async fn an_abort_ends_the_turn() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run("make")]]);
     front.turn(|_| answer(ApprovalDecision::Abort, AnswerScope::Once)).await;
     assert_eq!(front.outcome(), TurnOutcome::Denied { reason: "the user said no".to_owned() });
@@ -427,9 +400,6 @@ async fn an_abort_ends_the_turn() {
 #[tokio::test]
 async fn identical_questions_at_once_are_one() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run("make"), run("make"), run("make")]]);
     let asked = front.turn(|_| allow(AnswerScope::Once)).await;
     assert_eq!(asked.len(), 1);
@@ -443,13 +413,9 @@ async fn identical_questions_at_once_are_one() {
 #[tokio::test]
 async fn a_question_holds_all_there_is_to_know() {
     let world = World::new("approval_policy = \"on-request\"");
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run_outside("curl \u{202e}x \u{1b}[2J\nrm y")]]);
     let asked = front.turn(|_| deny(None)).await;
     let mut question = serde_json::to_value(&asked[0]).unwrap();
-    question["reach"]["level"] = json!("[level]");
     question["effect"]["cwd"] = json!("[cwd]");
     question["effect"]["command"]["script"] = json!("[as it is]");
     let shown = serde_json::to_string_pretty(&question).unwrap();
@@ -476,7 +442,7 @@ async fn a_question_holds_all_there_is_to_know() {
           "reason": "it wants to leave the sandbox: it needs the ␛[2Jnetwork",
           "reach": {
             "mode": "workspace-write",
-            "level": "[level]",
+            "level": "full",
             "outside": true,
             "roots": [],
             "network": "on"
@@ -557,9 +523,6 @@ async fn no_hunk_at_all_is_a_no() {
 #[tokio::test]
 async fn a_changed_call_is_judged_anew_and_told() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run("make install")], vec![run("make install")]]);
     assert_eq!(front.turn(|_| allow_edited("make test")).await.len(), 1);
     assert_eq!(front.ran(), [("make test".to_owned(), true)]);
@@ -575,9 +538,6 @@ async fn a_changed_call_is_judged_anew_and_told() {
 #[tokio::test]
 async fn a_change_that_needs_more_than_was_asked_is_asked() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run("make")]]);
     let out = json!({"cmd": "make", "sandbox_permissions": "require_escalated"}).to_string();
     let asked = front
@@ -593,9 +553,6 @@ async fn a_change_that_needs_more_than_was_asked_is_asked() {
 #[tokio::test]
 async fn a_change_to_nonsense_runs_nothing() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run("make")]]);
     front.turn(|_| edited("{\"cmd\":3}".to_owned())).await;
     assert!(front.ran().is_empty());
@@ -605,9 +562,6 @@ async fn a_change_to_nonsense_runs_nothing() {
 #[tokio::test]
 async fn an_answer_that_does_not_fit_leaves_the_question_open() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run("make")]]);
     let wrong = [
         Answer::Text { text: "yes".to_owned() },
@@ -651,13 +605,8 @@ async fn an_answer_that_does_not_fit_leaves_the_question_open() {
 #[tokio::test]
 async fn what_the_sandbox_stopped_may_run_once_outside() {
     let world = World::new("approval_policy = \"on-failure\"");
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run("stopped")], vec![run("stopped")]]);
     let allow_outside = |question: &Ask| match question {
-        // At a reduced level the confined run is asked about as well.
-        Ask::Approval { reach, .. } if !reach.outside => allow(AnswerScope::Session),
         Ask::Approval { reason, scopes, .. } => {
             assert_eq!(
                 reason,
@@ -679,9 +628,6 @@ async fn what_the_sandbox_stopped_may_run_once_outside() {
 #[tokio::test]
 async fn a_refused_second_run_leaves_the_first_ones_output() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run("stopped")]]);
     let asked = front
         .turn(|question| match question {
@@ -705,9 +651,6 @@ async fn a_refused_second_run_leaves_the_first_ones_output() {
 async fn nobody_there_is_a_no_that_the_model_hears() {
     let mut world = World::new("approval_policy = \"on-request\"");
     world.interactive = false;
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run_outside("make")]]);
     front.turn(|_| allow(AnswerScope::Always)).await;
     assert!(front.ran().is_empty());
@@ -721,9 +664,6 @@ async fn nobody_there_is_a_no_that_the_model_hears() {
 #[tokio::test]
 async fn a_grant_also_holds_where_nobody_is() {
     let mut world = World::new("approval_policy = \"on-request\"");
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run_outside("make")]]);
     front.turn(|_| allow(AnswerScope::Project)).await;
     front.end().await;
@@ -739,9 +679,6 @@ async fn a_grant_also_holds_where_nobody_is() {
 #[tokio::test]
 async fn never_means_never_whatever_was_granted() {
     let mut world = World::new("approval_policy = \"on-request\"");
-    if cannot_confine(&world) {
-        return;
-    }
     let mut front = world.start(&[vec![run_outside("make")]]);
     front.turn(|_| allow(AnswerScope::Always)).await;
     front.end().await;
@@ -781,9 +718,6 @@ async fn a_refusal_by_policy_beats_every_grant() {
 #[tokio::test]
 async fn damaged_approvals_allow_nothing_and_are_said_once() {
     let world = World::new(UNTRUSTED);
-    if cannot_confine(&world) {
-        return;
-    }
     crate::store::atomic::write_private(&lasting::approvals_path(&world.state()), b"{").unwrap();
     let mut front = world.start(&[vec![run("make")], vec![run("make")], vec![run("test")]]);
     assert_eq!(front.turn(|_| allow(AnswerScope::Always)).await.len(), 1);

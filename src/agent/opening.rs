@@ -43,7 +43,6 @@ use crate::protocol::ToolOutput;
 use crate::protocol::TurnId;
 use crate::protocol::TurnOutcome;
 use crate::protocol::WarningKind;
-use crate::sandbox;
 use crate::store::session_file::Loaded;
 use crate::store::session_file::SessionFile;
 use crate::tools::ToolError;
@@ -76,7 +75,7 @@ impl Session {
         engine.drivers.driver(&config.model)?;
         let (id, file, past) = open_file(&config, history)?;
         let settings = Settings::new(Arc::clone(&config));
-        let report = sandbox::level_under(&settings.sandbox_policy(), &env);
+        let report = engine.runner.level_under(&settings.sandbox_policy(), &env);
         let around = Surroundings {
             env: env.into(),
             shell,

@@ -31,10 +31,10 @@ use crate::protocol::{
 };
 
 /// Directories that no tool changes unasked, wherever they lie: what is in them runs later.
-const PROTECTED: [&str; 4] = [".git", ".gimlet", ".codex", ".agents"];
+pub(crate) const PROTECTED: [&str; 4] = [".git", ".gimlet", ".codex", ".agents"];
 
 /// Names below `.git` that stay protected when `.git` is open: they make git run programs.
-const GIT_PROTECTED: [&str; 4] = ["hooks", "config", "config.worktree", "modules"];
+pub(crate) const GIT_PROTECTED: [&str; 4] = ["hooks", "config", "config.worktree", "modules"];
 
 /// All a judgement depends on beside the effect.
 #[derive(Debug, Clone, Copy)]

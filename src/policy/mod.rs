@@ -9,6 +9,7 @@ pub(crate) mod grants;
 
 pub(crate) use command::is_known_read_only;
 pub(crate) use decide::{Circumstances, Obstacle, decide, find_write_obstacle};
+pub(crate) use decide::{GIT_PROTECTED, PROTECTED};
 
 #[cfg(test)]
 mod tests;

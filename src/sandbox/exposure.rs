@@ -8,24 +8,50 @@ use std::path::Path;
 
 use crate::protocol::{Network, SandboxLevel, SandboxMode, SandboxPolicy};
 use crate::sandbox::LevelReport;
-use crate::sandbox::facts::load_facts;
-use crate::sandbox::landlock::{confines_sockets, level};
+use crate::sandbox::facts::{Question, load_facts};
+use crate::sandbox::landlock::confines_sockets;
 use crate::sandbox::plan::find_exposed;
+use crate::sandbox::probe::findings;
+use crate::sandbox::repositories::Walks;
 
 /// Paths that are named; of more there is only the number.
 const PATHS_SHOWN_MAX: usize = 3;
 
+/// Returns how well commands can be confined here, and why not fully.
+pub fn level() -> (SandboxLevel, Option<String>) {
+    let findings = findings();
+    (findings.level(), findings.reason())
+}
+
 /// Returns how well commands can be confined here under a policy, and why not fully. `env` is
 /// the environment of commands.
 pub fn level_under(policy: &SandboxPolicy, env: &[(String, String)]) -> LevelReport {
-    let (level, reason) = level();
+    level_within(SandboxLevel::Full, policy, env)
+}
+
+/// Returns the same where no more than a level is to be made use of.
+pub(crate) fn level_within(
+    level_max: SandboxLevel,
+    policy: &SandboxPolicy,
+    env: &[(String, String)],
+) -> LevelReport {
+    let findings = findings().at_most(level_max);
+    let (level, reason) = (findings.level().min(level_max), findings.reason());
     if level == SandboxLevel::None || policy.mode == SandboxMode::DangerFullAccess {
         return LevelReport { level, reason, exposed: None };
     }
+    if findings.layers.namespaces.is_some() {
+        let mut reasons: Vec<String> = reason.into_iter().collect();
+        if !findings.layers.landlock {
+            reasons.push("commands can write to named pipes outside the workspace".to_owned());
+        }
+        return LevelReport { level, reason: join(&reasons), exposed: None };
+    }
     let home = std::env::home_dir().unwrap_or_default();
-    let tmpdir = env.iter().find(|(name, _)| name == "TMPDIR").map(|(_, value)| value.as_str());
+    let cwd = policy.roots.first().cloned().unwrap_or_default();
+    let question = Question { policy, home: &home, env, cwd: &cwd, layers: findings.layers };
     // What cannot be found out here keeps each command from starting, and is said then.
-    let facts = load_facts(policy, &home, tmpdir).unwrap_or_default();
+    let facts = load_facts(&question, &Walks::default()).unwrap_or_default();
     let (read, written) = find_exposed(policy, &facts);
     let all = describe_both(&read, &written, &home);
     // Of what lies in a temporary directory nobody expects that it is kept from anyone.
@@ -39,7 +65,11 @@ pub fn level_under(policy: &SandboxPolicy, env: &[(String, String)]) -> LevelRep
     } else if !confines_sockets() {
         reasons.push("with the network closed, they connect to no local socket".to_owned());
     }
-    LevelReport { level, reason: (!reasons.is_empty()).then(|| reasons.join("; ")), exposed }
+    LevelReport { level, reason: join(&reasons), exposed }
+}
+
+fn join(reasons: &[String]) -> Option<String> {
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 fn describe_both(read: &[&Path], written: &[&Path], home: &Path) -> Option<String> {

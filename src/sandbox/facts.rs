@@ -1,6 +1,7 @@
-//! Gathers what a plan must know of this machine: real paths, and what lies beside hidden ones.
+//! Gathers what a plan must know of this machine: real paths, what is to be protected, and what
+//! lies beside hidden ones.
 //!
-//! Reads directories and nothing else; judges nothing. Called by `runner.rs` per command,
+//! Reads directories and changes nothing; judges nothing. Called by `runner.rs` per command,
 //! since files come and go.
 
 use std::collections::BTreeMap;
@@ -9,30 +10,118 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::protocol::SandboxPolicy;
+use crate::protocol::{SandboxMode, SandboxPolicy};
 use crate::sandbox::SandboxError;
 use crate::sandbox::environment::matches_glob;
-use crate::sandbox::plan::{Facts, parse_hidden_paths};
+use crate::sandbox::landlock::confines_sockets;
+use crate::sandbox::local_sockets::load_local_sockets;
+use crate::sandbox::overlay::TMP;
+use crate::sandbox::plan::{Facts, Layers, parse_hidden_paths};
+use crate::sandbox::repositories::{Protected, Walks};
 
 /// Entries of one directory above a hidden path. Each is a grant of its own, about 3 µs.
 const DIRECTORY_ENTRIES_MAX: usize = 16_384;
 
+/// Directories of the system's services, where they keep their sockets.
+const SERVICE_DIRECTORIES: [&str; 2] = ["/run", "/var/run"];
+
+/// What lies there and programs need to see: how names are looked up, and the system's own
+/// programs where they are kept there.
+const SERVICE_FILES: [&str; 4] =
+    ["/etc/resolv.conf", "/etc/localtime", "/run/current-system", "/run/opengl-driver"];
+
+/// Whose facts are wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question<'a> {
+    /// The policy.
+    pub(crate) policy: &'a SandboxPolicy,
+    /// The user's home directory.
+    pub(crate) home: &'a Path,
+    /// The environment of the command.
+    pub(crate) env: &'a [(String, String)],
+    /// Where it runs.
+    pub(crate) cwd: &'a Path,
+    /// What confines it.
+    pub(crate) layers: Layers,
+}
+
 /// Reads what the plan for this policy must know.
-pub(crate) fn load_facts(
-    policy: &SandboxPolicy,
-    home: &Path,
-    tmpdir: Option<&str>,
-) -> Result<Facts, SandboxError> {
-    let real = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.to_str().is_some());
+pub(crate) fn load_facts(question: &Question<'_>, walks: &Walks) -> Result<Facts, SandboxError> {
+    let policy = question.policy;
+    let roots: Vec<PathBuf> = policy.roots.iter().filter_map(|path| real(path)).collect();
+    let foreign_roots =
+        rustix::process::geteuid().is_root() && roots.iter().any(|root| is_foreign(root));
+    let facts = Facts {
+        hidden: find_hidden(policy, question.home),
+        closed: policy.deny_write.iter().filter_map(|path| real(path)).collect(),
+        roots,
+        foreign_roots,
+        layers: question.layers,
+        ..Facts::default()
+    };
+    match question.layers.namespaces {
+        Some(_) => load_view_facts(facts, question, walks),
+        None => load_landlock_facts(facts, question),
+    }
+}
+
+fn real(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok().filter(|path| path.to_str().is_some())
+}
+
+fn find_hidden(policy: &SandboxPolicy, home: &Path) -> Vec<PathBuf> {
     let mut hidden: Vec<PathBuf> = parse_hidden_paths(&policy.deny_read, home)
         .iter()
         .flat_map(|path| expand_name(path))
         .filter_map(|path| real(&path))
         .collect();
+    hidden.sort();
     hidden.dedup();
-    let closed = policy.deny_write.iter().filter_map(|path| real(path)).collect();
-    let roots: Vec<PathBuf> = policy.roots.iter().filter_map(|path| real(path)).collect();
-    let temporary: Vec<PathBuf> = [Some("/tmp"), tmpdir]
+    hidden
+}
+
+/// Reads what a view of the system of its own needs.
+fn load_view_facts(
+    facts: Facts,
+    question: &Question<'_>,
+    walks: &Walks,
+) -> Result<Facts, SandboxError> {
+    let policy = question.policy;
+    let is_writing = policy.mode == SandboxMode::WorkspaceWrite;
+    let Protected { present, missing } = match is_writing {
+        true => walks.find(&facts.roots, policy.git)?,
+        false => Protected::default(),
+    };
+    let replaced: Vec<PathBuf> = SERVICE_DIRECTORIES
+        .iter()
+        .map(PathBuf::from)
+        .filter(|it| real(it).as_ref() == Some(it))
+        .collect();
+    let exposed = SERVICE_FILES.iter().filter_map(|path| real(Path::new(path))).collect();
+    let sockets = match confines_sockets() && question.layers.landlock {
+        true => Vec::new(),
+        false => {
+            let own = [TMP, "/dev"].map(Path::new);
+            let own: Vec<&Path> =
+                own.into_iter().chain(replaced.iter().map(PathBuf::as_path)).collect();
+            load_local_sockets(&own, &facts.roots)
+        }
+    };
+    Ok(Facts {
+        cwd: real(question.cwd).filter(|cwd| cwd.parent().is_some()),
+        protected: present,
+        missing,
+        sockets,
+        replaced,
+        exposed,
+        ..facts
+    })
+}
+
+/// Reads what grants of Landlock alone need.
+fn load_landlock_facts(facts: Facts, question: &Question<'_>) -> Result<Facts, SandboxError> {
+    let tmpdir = question.env.iter().find(|(name, _)| name == "TMPDIR");
+    let temporary: Vec<PathBuf> = [Some("/tmp"), tmpdir.map(|(_, value)| value.as_str())]
         .into_iter()
         .flatten()
         .map(Path::new)
@@ -42,14 +131,12 @@ pub(crate) fn load_facts(
         .filter(|path| path.parent().is_some())
         .collect();
     let mut listings = BTreeMap::new();
-    for directory in hidden.iter().flat_map(|path| path.ancestors().skip(1)) {
+    for directory in facts.hidden.iter().flat_map(|path| path.ancestors().skip(1)) {
         if !listings.contains_key(directory) {
             listings.insert(directory.to_owned(), load_listing(directory)?);
         }
     }
-    let foreign_roots =
-        rustix::process::geteuid().is_root() && roots.iter().any(|root| is_foreign(root));
-    Ok(Facts { roots, temporary, hidden, closed, listings, foreign_roots })
+    Ok(Facts { temporary, listings, ..facts })
 }
 
 /// Returns the paths that a path stands for whose last name may hold a `*`.

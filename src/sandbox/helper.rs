@@ -1,28 +1,34 @@
 //! The helper: this binary, executed again to start one command and to outlive none of it.
 //!
-//! The helper stays as supervisor; its one child confines itself and becomes the command.
-//! Orphans come to the supervisor, so it can end all a command started, whatever sessions they
+//! The helper stays as supervisor, outside of all namespaces. Below it is the command, or in
+//! namespaces their first process (`init.rs`) and the command below that. Without namespaces,
+//! orphans come to the supervisor, so it can end all a command started, whatever sessions they
 //! made. It knows one thread, no runtime and no command line parser.
 //!
 //! Standard input is the plan as JSON, standard output is the command's, standard error is a
-//! socket to `runner.rs`. Over it goes one line per event: `X code`, `S signal`, or an error
-//! (`N`, `D`, `U`, `P`) before them; back come `T` (ask all to end) and the end of stream
-//! (kill all), which the system sends by itself when the program is gone.
+//! socket to `runner.rs`. Over it goes one line per event: `X code`, `S signal`, `L what bound`
+//! (it ran into a limit and was killed), `B` (with the listener of its proxy), or an error (`N`, `D`, `U`, `P`) instead of them; back
+//! come `I` and `T` (ask it, or all, to end) and the end of stream (kill all), which the system
+//! sends by itself when the program is gone.
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
+use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
-use crate::sandbox::plan::{Confinement, SandboxPlan};
-use crate::sandbox::seccomp::Sockets;
-use crate::sandbox::{in_words, landlock, process_tree, seccomp};
+use crate::sandbox::command::{Errand, Refusal, become_command};
+use crate::sandbox::limits::Watch;
+use crate::sandbox::namespaces::{IdMaps, clone_flags, fork_into};
+use crate::sandbox::plan::{Confinement, Namespaces, SandboxPlan, View};
+use crate::sandbox::streams::receive_streams;
+use crate::sandbox::transient::Transients;
+use crate::sandbox::{in_words, init, privileges, process_tree};
 
 /// The first argument that makes this binary the helper.
 pub(crate) const HELPER_ARGUMENT: &str = "__sandbox";
@@ -30,11 +36,10 @@ pub(crate) const HELPER_ARGUMENT: &str = "__sandbox";
 /// Bytes of a plan. The longest list of grants is far below it.
 const PLAN_BYTES_MAX: u64 = 64 << 20;
 
-/// Where programs are looked for when the environment does not say.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
-/// What the program asks of the supervisor.
+/// What the program asks of the supervisor: to ask all to end.
 pub(crate) const TERMINATE: u8 = b'T';
+/// The same of the command alone, as Ctrl-C does.
+pub(crate) const INTERRUPT: u8 = b'I';
 
 /// Acts as the helper when this process was started as one; else returns `None` at once.
 /// Must be called first in `main`, before any thread.
@@ -49,56 +54,151 @@ pub fn run_if_asked() -> Option<ExitCode> {
     })
 }
 
-/// Why the command was not executed, as it goes over the socket.
-struct Refusal {
-    kind: char,
-    text: String,
-}
-
-fn supervise(argv: &[OsString]) -> std::io::Result<()> {
+fn supervise(argv: &[OsString]) -> io::Result<()> {
     close_inherited_descriptors();
     let control = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?);
     let mut text = Vec::new();
-    std::io::stdin().lock().take(PLAN_BYTES_MAX).read_to_end(&mut text)?;
+    io::stdin().lock().take(PLAN_BYTES_MAX).read_to_end(&mut text)?;
     let plan: SandboxPlan = serde_json::from_slice(&text)?;
+    let streams = plan.streams_passed.then(|| receive_streams(&control)).transpose()?;
     let null = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
 
     // Away from the terminal: its Ctrl-C is for the program, which tells us in its own words.
     rustix::process::setsid()?;
-    set_child_subreaper()?;
+    let errand = Errand { plan: &plan, argv, streams: streams.as_ref() };
+    let confinement = plan.confinement.as_ref();
+    let outcome = match confinement.and_then(|it| Some((it, it.view.as_ref()?))) {
+        Some(parts) => supervise_namespaces(&errand, parts, &control, &null),
+        None => supervise_here(&errand, &control, &null),
+    };
+    if let Err(error) = &outcome {
+        send_line(&control, &Refusal::unavailable(in_words(error)).to_line());
+    }
+    outcome
+}
+
+/// Runs the command below the first process of its own namespaces.
+fn supervise_namespaces(
+    errand: &Errand<'_>,
+    (confinement, view): (&Confinement, &View),
+    control: &File,
+    null: &File,
+) -> io::Result<()> {
+    let transients = Transients::make(&view.mount_points)?;
+    let (line, our_end) = io::pipe()?;
+    let (line, our_end) = (File::from(OwnedFd::from(line)), File::from(OwnedFd::from(our_end)));
+    let maps = IdMaps::of_caller();
+    let (child, namespaces) = fork_into_some(view.namespaces, confinement.network)?;
+    if child == 0 {
+        drop(our_end);
+        let view = View { namespaces, ..view.clone() };
+        init::run(errand, (confinement, &view), &maps, (control, &line));
+        // SAFETY: `_exit` ends the process; nothing of ours must run at its end.
+        unsafe { libc::_exit(0) }
+    }
+    let Some(child) = Pid::from_raw(child) else {
+        return Err(io::Error::other("fork gave no process"));
+    };
+    drop(line);
+    leave_output(null)?;
+    let watched = watch_init(control, child, &our_end);
+    if watched.is_err() {
+        end_init(child);
+    }
+    // Only now, when nobody is left who could use their places.
+    drop(transients);
+    watched
+}
+
+/// Starts the first process of namespaces. Root that may not make them by itself has those of
+/// a user.
+fn fork_into_some(wanted: Namespaces, network: bool) -> io::Result<(i32, Namespaces)> {
+    let fork = |kind| fork_into(clone_flags(kind, network), libc::SIGCHLD).map(|pid| (pid, kind));
+    match fork(wanted) {
+        Err(error) if wanted == Namespaces::OfRoot => fork(Namespaces::OfUser).map_err(|_| error),
+        result => result,
+    }
+}
+
+/// Waits for the first process and for the program.
+fn watch_init(control: &File, child: Pid, line: &File) -> io::Result<()> {
+    let pidfd = rustix::process::pidfd_open(child, PidfdFlags::empty())?;
+    loop {
+        let mut fds = [PollFd::new(control, PollFlags::IN), PollFd::new(&pidfd, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [asked, ended] = fds.map(|fd| !fd.revents().is_empty());
+        if ended {
+            end_init(child);
+            return Ok(());
+        }
+        if asked {
+            match read_wishes(control) {
+                // It may have ended by itself meanwhile.
+                Some(wishes) => drop((&*line).write_all(&wishes)),
+                None => {
+                    end_init(child);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Kills the first process, and with it all of its namespace; returns when they are gone.
+fn end_init(child: Pid) {
+    // It may have ended by itself meanwhile; its number is ours until it was waited for.
+    let _ = rustix::process::kill_process(child, Signal::KILL);
+    while matches!(
+        rustix::process::waitpid(Some(child), WaitOptions::empty()),
+        Err(rustix::io::Errno::INTR)
+    ) {}
+}
+
+/// Runs the command as a child of this process.
+fn supervise_here(errand: &Errand<'_>, control: &File, null: &File) -> io::Result<()> {
+    privileges::adopt_orphans()?;
     let supervisor = rustix::process::getpid();
     // SAFETY: this process has one thread, so the child may go on as any program.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let refusal = run_command(&plan, argv, supervisor);
-        send_line(&control, &format!("{} {}", refusal.kind, refusal.text));
+        let refusal = become_command(errand, supervisor);
+        send_line(control, &refusal.to_line());
         // SAFETY: `_exit` ends the process; nothing of ours must run at its end.
         unsafe { libc::_exit(127) }
     }
     if child < 0 {
-        return Err(std::io::Error::last_os_error());
+        return Err(io::Error::last_os_error());
     }
     let Some(child) = Pid::from_raw(child) else {
-        return Err(std::io::Error::other("fork gave no process"));
+        return Err(io::Error::other("fork gave no process"));
     };
-    // Only the command's side holds its output open.
-    rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&null)?;
-    drop(null);
-    watch(&control, child)
+    leave_output(null)?;
+    let limits = errand.plan.confinement.as_ref().map(|confinement| &confinement.limits);
+    watch(control, child, limits.map(|limits| Watch::new(limits, &errand.plan.cwd)))
+}
+
+/// Lets go of the command's output: only its own side holds it open.
+fn leave_output(null: &File) -> io::Result<()> {
+    rustix::stdio::dup2_stdout(null)?;
+    Ok(rustix::stdio::dup2_stderr(null)?)
 }
 
 /// Waits for the command and for the program, until nothing is left to wait for.
-fn watch(control: &File, child: Pid) -> std::io::Result<()> {
+fn watch(control: &File, child: Pid, mut limits: Option<Watch>) -> io::Result<()> {
     let pidfd = rustix::process::pidfd_open(child, PidfdFlags::empty())?;
     let mut running = true;
+    let mut next_look = limits.as_ref().map(|watch| Instant::now() + watch.pause());
     loop {
         let mut fds = vec![PollFd::new(control, PollFlags::IN)];
         if running {
             fds.push(PollFd::new(&pidfd, PollFlags::IN));
         }
-        match poll(&mut fds, None) {
+        let pause = next_look.map(|at| at.saturating_duration_since(Instant::now()));
+        match poll(&mut fds, pause.and_then(|it| Timespec::try_from(it).ok()).as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -114,126 +214,47 @@ fn watch(control: &File, child: Pid) -> std::io::Result<()> {
                 return Ok(());
             }
         }
-        if asked && !obey(control) {
+        if asked && !obey(control, child) {
             process_tree::kill_all();
             return Ok(());
+        }
+        if let Some(watch) = limits.as_mut().filter(|_| next_look <= Some(Instant::now())) {
+            if let Some(hit) = watch.look(process_tree::load_descendants().into_iter()) {
+                send_line(control, &hit.to_line());
+                process_tree::kill_all();
+                return Ok(());
+            }
+            next_look = Some(Instant::now() + watch.pause());
         }
     }
 }
 
 /// Does what the program asks; `false` when all is to end now.
-fn obey(mut control: &File) -> bool {
+fn obey(control: &File, child: Pid) -> bool {
+    let Some(wishes) = read_wishes(control) else { return false };
+    if wishes.contains(&INTERRUPT) {
+        // It may have ended by itself meanwhile.
+        let _ = rustix::process::kill_process_group(child, Signal::INT);
+    }
+    if wishes.contains(&TERMINATE) {
+        process_tree::terminate_all();
+    }
+    true
+}
+
+/// Reads what the program asks; `None` when it is gone or wants all to end.
+fn read_wishes(mut control: &File) -> Option<Vec<u8>> {
     let mut bytes = [0_u8; 16];
     match control.read(&mut bytes) {
-        Ok(0) | Err(_) => false,
-        Ok(count) => {
-            if bytes.iter().take(count).any(|byte| *byte == TERMINATE) {
-                process_tree::terminate_all();
-            }
-            true
-        }
+        Ok(0) | Err(_) => None,
+        Ok(count) => Some(bytes.into_iter().take(count).collect()),
     }
 }
 
-fn send_line(mut control: &File, line: &str) {
+/// Tells the program.
+pub(crate) fn send_line(mut control: &File, line: &str) {
     // When the program is gone, the next poll says so.
     let _ = control.write_all(format!("{}\n", line.replace('\n', " ")).as_bytes());
-}
-
-/// Becomes the command; returns only when that failed.
-fn run_command(plan: &SandboxPlan, argv: &[OsString], supervisor: Pid) -> Refusal {
-    let prepared = prepare(plan, supervisor).and_then(|()| {
-        plan.confinement
-            .as_ref()
-            .map_or(Ok(()), confine)
-            .map_err(|text| Refusal { kind: 'U', text })
-    });
-    match prepared {
-        Ok(()) => execute(argv, &plan.env),
-        Err(refusal) => refusal,
-    }
-}
-
-fn prepare(plan: &SandboxPlan, supervisor: Pid) -> Result<(), Refusal> {
-    let spawn = |error: rustix::io::Errno| Refusal { kind: 'P', text: in_words(&error.into()) };
-    rustix::process::setsid().map_err(spawn)?;
-    rustix::stdio::dup2_stderr(rustix::stdio::stdout()).map_err(spawn)?;
-    reset_signals();
-    let no_core = Rlimit { current: Some(0), maximum: Some(0) };
-    rustix::process::setrlimit(Resource::Core, no_core).map_err(spawn)?;
-    rustix::process::chdir(&plan.cwd)
-        .map_err(|error| Refusal { kind: 'D', text: in_words(&error.into()) })?;
-    // Set for the free command too: without the supervisor nobody would end it.
-    set_parent_death_signal().map_err(|text| Refusal { kind: 'P', text })?;
-    if rustix::process::getppid() != Some(supervisor) {
-        return Err(Refusal { kind: 'P', text: "the helper was killed".to_owned() });
-    }
-    Ok(())
-}
-
-/// Confines this process, from the widest to the narrowest; the order matters.
-fn confine(confinement: &Confinement) -> Result<(), String> {
-    set_no_new_privileges()?;
-    drop_capabilities(confinement.keep_mode_override)?;
-    // Dropping capabilities may forget it.
-    set_parent_death_signal()?;
-    landlock::restrict_files(confinement)?;
-    seccomp::restrict_calls(match confinement.network {
-        true => Sockets::Open,
-        false if landlock::confines_sockets() => Sockets::Local,
-        false => Sockets::Paired,
-    })
-}
-
-/// Executes the command, looking for it as a shell does; returns only when that failed.
-fn execute(argv: &[OsString], env: &[(String, String)]) -> Refusal {
-    let Some(program) = argv.first() else {
-        return Refusal { kind: 'N', text: String::new() };
-    };
-    let mut denied = None;
-    let path = env.iter().rfind(|(name, _)| name == "PATH");
-    let path = path.map_or(DEFAULT_PATH, |(_, value)| value);
-    let candidates: Vec<_> = if program.as_bytes().contains(&b'/') {
-        vec![Path::new(program).to_owned()]
-    } else {
-        // An empty entry means the working directory, which is the repository's: left out.
-        std::env::split_paths(path)
-            .filter(|directory| directory.is_absolute())
-            .map(|directory| directory.join(program))
-            .collect()
-    };
-    for candidate in candidates {
-        let mut error = replace_process(&candidate, argv, env);
-        if error.raw_os_error() == Some(libc::ENOEXEC) {
-            let mut script = vec![OsString::from("/bin/sh"), candidate.into_os_string()];
-            script.extend(argv.iter().skip(1).cloned());
-            error = replace_process(Path::new("/bin/sh"), &script, env);
-        }
-        if !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) {
-            denied = Some(error);
-        }
-    }
-    let name = program.to_string_lossy();
-    match denied {
-        Some(error) => Refusal { kind: 'P', text: format!("{name}: {}", in_words(&error)) },
-        None => Refusal { kind: 'N', text: name.into_owned() },
-    }
-}
-
-fn replace_process(program: &Path, argv: &[OsString], env: &[(String, String)]) -> std::io::Error {
-    let text = |bytes: &[u8]| CString::new(bytes).unwrap_or_default();
-    let program = text(program.as_os_str().as_bytes());
-    let argv: Vec<CString> = argv.iter().map(|argument| text(argument.as_bytes())).collect();
-    let env: Vec<CString> =
-        env.iter().map(|(name, value)| text(format!("{name}={value}").as_bytes())).collect();
-    let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
-        list.iter().map(|item| item.as_ptr()).chain([std::ptr::null()]).collect()
-    };
-    let (argv, env) = (pointers(&argv), pointers(&env));
-    // SAFETY: all three point to texts that end in NUL and live until the call returns, and
-    // both lists end in a null pointer.
-    unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), env.as_ptr()) };
-    std::io::Error::last_os_error()
 }
 
 /// Sees to it that the command gets none of the descriptors our caller left open.
@@ -242,72 +263,5 @@ fn close_inherited_descriptors() {
     // kernels are without the Landlock that we promise, too.
     unsafe {
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
-    }
-}
-
-/// Makes orphans below this process its children.
-pub(crate) fn set_child_subreaper() -> std::io::Result<()> {
-    // SAFETY: the call takes plain numbers.
-    match unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
-}
-
-fn set_parent_death_signal() -> Result<(), String> {
-    // SAFETY: the call takes plain numbers.
-    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error().to_string()),
-    }
-}
-
-fn set_no_new_privileges() -> Result<(), String> {
-    // SAFETY: the call takes plain numbers.
-    match unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error().to_string()),
-    }
-}
-
-/// Undoes what Rust's start and our caller did to signals: a command begins with none ignored
-/// or blocked.
-fn reset_signals() {
-    for signal in 1..32 {
-        // SAFETY: the default action is valid for each; the two that cannot be set are refused.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
-    let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` fills the set before `sigprocmask` reads it.
-    unsafe {
-        libc::sigemptyset(none.as_mut_ptr());
-        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
-    }
-}
-
-/// Drops root's powers, all but the one over file modes where the workspace needs it.
-fn drop_capabilities(keep_mode_override: bool) -> Result<(), String> {
-    const CAP_DAC_OVERRIDE: u32 = 1;
-    const VERSION_3: u32 = 0x2008_0522;
-    const NUMBER_MAX: u32 = 63;
-    let kept = if keep_mode_override { 1_u32 << CAP_DAC_OVERRIDE } else { 0 };
-    for number in 0..=NUMBER_MAX {
-        if number == CAP_DAC_OVERRIDE && keep_mode_override {
-            continue;
-        }
-        // SAFETY: the call takes plain numbers. It fails past the last capability, and for a
-        // user who may not, who has none to lose and can gain none.
-        unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
-    }
-    // SAFETY: the call takes plain numbers; kernels without ambient sets have none to clear.
-    unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
-    let header = [VERSION_3, 0];
-    let held = if rustix::process::geteuid().is_root() { kept } else { 0 };
-    // Effective, permitted, inheritable, for the lower and the upper 32 numbers.
-    let sets = [held, held, 0, 0, 0, 0];
-    // SAFETY: the header and the two triples have the layout of version 3.
-    match unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) } {
-        0 => Ok(()),
-        _ => Err(format!("capabilities: {}", std::io::Error::last_os_error())),
     }
 }

@@ -1,4 +1,4 @@
-//! Landlock: which files a command reaches. Also tells how well this machine can confine.
+//! Landlock: which files a command reaches. Also tells whether this kernel has what we promise.
 //!
 //! Promises the rights of ABI 3 or fails; what newer kernels add is taken where it is there.
 //! Restricts the calling thread, so the helper calls it while it has only one.
@@ -9,29 +9,18 @@ use landlock::{
     RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
 
-use crate::protocol::SandboxLevel;
 use crate::sandbox::plan::Confinement;
 
 /// The least ABI that we promise: with it, no file outside is truncated, linked or renamed.
 const ABI_MIN: ABI = ABI::V3;
 
-/// Returns how well commands can be confined here, and why not fully.
-pub fn level() -> (SandboxLevel, Option<String>) {
-    if !crate::sandbox::seccomp::is_supported() {
-        return (SandboxLevel::None, Some("no system call filter on this processor".to_owned()));
-    }
+/// Returns why Landlock does not keep what we promise of it here.
+pub(crate) fn find_obstacle() -> Option<String> {
     match probe_abi() {
-        Ok(abi) if abi >= ABI_MIN as i64 => (
-            SandboxLevel::Reduced,
-            Some("files and network are confined by Landlock and seccomp only".to_owned()),
-        ),
-        Ok(_) => {
-            (SandboxLevel::None, Some("this kernel's Landlock is too old (before 6.2)".to_owned()))
-        }
-        Err(Some(libc::EOPNOTSUPP)) => {
-            (SandboxLevel::None, Some("Landlock is switched off in this kernel".to_owned()))
-        }
-        Err(_) => (SandboxLevel::None, Some("this kernel has no Landlock".to_owned())),
+        Ok(abi) if abi >= ABI_MIN as i64 => None,
+        Ok(_) => Some("this kernel's Landlock is too old (before 6.2)".to_owned()),
+        Err(Some(libc::EOPNOTSUPP)) => Some("Landlock is switched off in this kernel".to_owned()),
+        Err(_) => Some("this kernel has no Landlock".to_owned()),
     }
 }
 
@@ -73,7 +62,8 @@ fn build_ruleset(confinement: &Confinement) -> Result<RulesetCreated, landlock::
     let mut write: BitFlags<AccessFs> = AccessFs::from_write(ABI_MIN);
     write.remove(AccessFs::MakeChar | AccessFs::MakeBlock);
     // Not what is writable, least of all `/tmp`: other programs' sockets lie there.
-    let sockets: &[&str] = if confinement.network { &["/"] } else { &[] };
+    let is_open = confinement.network && confinement.view.is_none();
+    let sockets: &[&str] = if is_open { &["/"] } else { &[] };
 
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)

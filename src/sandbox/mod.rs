@@ -15,6 +15,15 @@ use tokio::io::AsyncRead;
 use crate::protocol::{SandboxLevel, SandboxPolicy};
 
 mod environment;
+mod limits;
+
+#[cfg(not(target_os = "linux"))]
+mod unconfined;
+
+#[cfg(target_os = "linux")]
+mod command;
+#[cfg(target_os = "linux")]
+mod explain;
 #[cfg(target_os = "linux")]
 mod exposure;
 #[cfg(target_os = "linux")]
@@ -22,33 +31,50 @@ mod facts;
 #[cfg(target_os = "linux")]
 mod helper;
 #[cfg(target_os = "linux")]
+mod init;
+#[cfg(target_os = "linux")]
 mod landlock;
+#[cfg(target_os = "linux")]
+mod local_sockets;
+#[cfg(target_os = "linux")]
+mod mount_calls;
+#[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
+mod overlay;
 #[cfg(target_os = "linux")]
 mod plan;
 #[cfg(target_os = "linux")]
+mod privileges;
+#[cfg(target_os = "linux")]
+mod probe;
+#[cfg(target_os = "linux")]
 mod process_tree;
 mod proxy;
+#[cfg(target_os = "linux")]
+mod repositories;
 mod run;
 #[cfg(target_os = "linux")]
 mod runner;
 #[cfg(target_os = "linux")]
 mod seccomp;
-#[cfg(not(target_os = "linux"))]
-mod unconfined;
+#[cfg(target_os = "linux")]
+mod streams;
+#[cfg(target_os = "linux")]
+mod transient;
 
 pub use environment::command_env;
 #[cfg(target_os = "linux")]
-pub use exposure::level_under;
+pub use exposure::{level, level_under};
 #[cfg(target_os = "linux")]
 pub use helper::run_if_asked;
-#[cfg(target_os = "linux")]
-pub use landlock::level;
+pub use limits::{LimitHit, ResourceKind, ResourceLimits, load_memory_bytes};
 pub use proxy::{Attempt, AttemptLine, Verdict, attempt_line};
 pub use run::{OUTPUT_BYTES_MAX, RunLimits, likely_denied, run};
 #[cfg(target_os = "linux")]
-pub use runner::LocalRunner;
+pub use runner::{LocalRunner, RunnerSettings};
 #[cfg(not(target_os = "linux"))]
-pub use unconfined::{LocalRunner, level, level_under, run_if_asked};
+pub use unconfined::{LocalRunner, RunnerSettings, level, level_under, run_if_asked};
 
 /// One command to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,6 +135,8 @@ pub enum CommandEnd {
     TimedOut,
     /// Killed, with all it started: the turn was stopped.
     Interrupted,
+    /// Killed, with all it started: it used up what it may.
+    LimitReached(LimitHit),
 }
 
 /// Why a command could not be run.
@@ -137,6 +165,9 @@ pub enum SandboxError {
     /// Its supervisor was killed, which a command that nothing confines can do. It may have run.
     #[error("the command's supervisor was killed; what it did until then stands")]
     SupervisorKilled,
+    /// It used up what it may, and was killed with all it started.
+    #[error("the command was stopped: {0}")]
+    LimitReached(LimitHit),
 }
 
 /// Starts commands. The real implementation re-executes this binary as a helper, and without a
@@ -146,6 +177,12 @@ pub trait CommandRunner: Send + Sync {
     ///
     /// Dropping the `Process` kills the command and all it started.
     fn spawn(&self, request: ExecRequest) -> Result<Process, SandboxError>;
+
+    /// Returns how well it confines commands under a policy, and why not fully; `env` is their
+    /// environment.
+    fn level_under(&self, policy: &SandboxPolicy, env: &[(String, String)]) -> LevelReport {
+        level_under(policy, env)
+    }
 }
 
 /// A running command. Dropping it kills the command and all it started.
@@ -154,6 +191,8 @@ pub struct Process {
     pub output: Box<dyn AsyncRead + Send + Unpin>,
     /// Its end, and the means to bring it about.
     pub control: Box<dyn ProcessControl>,
+    /// How much it may print, in bytes; `None` is no bound.
+    pub output_bytes_max: Option<u64>,
 }
 
 /// What can be done with a running command beside reading its output.
@@ -166,6 +205,11 @@ pub trait ProcessControl: Send {
 
     /// Asks the command and all it started to end.
     fn terminate(&mut self);
+
+    /// Asks the command alone to stop what it is doing, as Ctrl-C does.
+    fn interrupt(&mut self) {
+        self.terminate();
+    }
 
     /// Kills what is left of the command and all it started, and waits until it is gone.
     fn kill(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;

@@ -1,8 +1,9 @@
 //! `SandboxPlan`: exactly what the helper does before it executes a command. Pure.
 //!
-//! A policy and facts about this machine go in, lists of paths come out. This is the seam at
-//! which a fuller sandbox is planned later. Landlock only ever allows, so a hidden path is
-//! hidden by granting all its neighbours instead of their common directory.
+//! A policy and facts about this machine go in, lists of paths come out. With namespaces,
+//! mounts say what is writable and hidden (`overlay.rs`) and Landlock stands behind them.
+//! Without, Landlock stands alone; it only ever allows, so a hidden path is hidden by granting
+//! all its neighbours instead of their common directory.
 //! Called by `runner.rs`; carried out by `helper.rs`.
 
 use std::collections::BTreeMap;
@@ -11,13 +12,36 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Network, Pattern, SandboxMode, SandboxPolicy};
+use crate::sandbox::ResourceLimits;
+use crate::sandbox::overlay::{MountPoint, Overlay, TMP, build_overlays, opens_all};
+use crate::sandbox::proxy::proxy_env;
 
 /// Files below `/dev` that programs expect to write, and that hold nothing.
 ///
-/// No terminals: another program's could be typed into or read. A pseudo-terminal of its own a
-/// command does not get, either.
+/// No terminals: another program's could be typed into or read.
 const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+/// The terminals that a command makes itself, where all that there are, are its own.
+const OWN_TERMINALS: [&str; 2] = ["/dev/ptmx", "/dev/pts"];
+
+/// What confines commands on this machine, and what of it a command gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Layers {
+    /// Namespaces, and of which kind.
+    pub(crate) namespaces: Option<Namespaces>,
+    /// Whether Landlock keeps what we promise of it.
+    pub(crate) landlock: bool,
+}
+
+/// Who makes the namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Namespaces {
+    /// A user namespace of their own.
+    OfUser,
+    /// Root itself, where there are no user namespaces or root needs its power over file modes.
+    OfRoot,
+}
 
 /// What this machine has to say about a policy, gathered by `facts.rs`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -36,6 +60,24 @@ pub(crate) struct Facts {
     /// Whether we are root and some root is someone else's, so that writing there needs root's
     /// power over file modes.
     pub(crate) foreign_roots: bool,
+    /// What confines.
+    pub(crate) layers: Layers,
+    /// Where the command runs, real; `None` where it cannot be entered.
+    pub(crate) cwd: Option<PathBuf>,
+    /// What is there below the roots and makes programs run others: `.git` and its like.
+    pub(crate) protected: Vec<PathBuf>,
+    /// The same that is not there, at the top of each root.
+    pub(crate) missing: Vec<MountPoint>,
+    /// Sockets of other programs.
+    pub(crate) sockets: Vec<PathBuf>,
+    /// Directories of the system that are there, and each sandbox's own.
+    pub(crate) replaced: Vec<PathBuf>,
+    /// What of them programs need to see.
+    pub(crate) exposed: Vec<PathBuf>,
+    /// The session's own temporary directory.
+    pub(crate) private_tmp: Option<PathBuf>,
+    /// Whether someone takes note of what goes through a proxy; without, there is none.
+    pub(crate) attempts_heard: bool,
 }
 
 /// What the helper does.
@@ -47,6 +89,9 @@ pub(crate) struct SandboxPlan {
     pub(crate) env: Vec<(String, String)>,
     /// How it is confined; `None` leaves it free.
     pub(crate) confinement: Option<Confinement>,
+    /// Whether it has the streams that come over the line, instead of an output pipe.
+    #[serde(default)]
+    pub(crate) streams_passed: bool,
 }
 
 /// How a command is confined.
@@ -62,8 +107,29 @@ pub(crate) struct Confinement {
     pub(crate) devices: Vec<PathBuf>,
     /// Whether the network is open.
     pub(crate) network: bool,
+    /// Whether single hosts are reached, through a proxy on its own loopback.
+    pub(crate) proxied: bool,
     /// Whether root keeps its power over file modes.
     pub(crate) keep_mode_override: bool,
+    /// Whether Landlock must hold.
+    pub(crate) landlock: bool,
+    /// Its own view of the system, where there are namespaces.
+    pub(crate) view: Option<View>,
+    /// What it may use up.
+    pub(crate) limits: ResourceLimits,
+}
+
+/// A view of the system of its own: namespaces and what is mounted in them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct View {
+    /// Who makes it.
+    pub(crate) namespaces: Namespaces,
+    /// Whether all is writable but for overlays; else nothing is but for overlays.
+    pub(crate) all_writable: bool,
+    /// To be made outside before, and taken away after.
+    pub(crate) mount_points: Vec<MountPoint>,
+    /// What is otherwise than outside, directories before what lies below them.
+    pub(crate) overlays: Vec<Overlay>,
 }
 
 /// Returns the paths a policy hides, as far as they are plain paths.
@@ -92,25 +158,57 @@ fn parse_hidden_path(text: &str, home: &Path) -> Option<PathBuf> {
 pub(crate) fn build_plan(
     policy: Option<&SandboxPolicy>,
     facts: &Facts,
-    (cwd, env): (PathBuf, Vec<(String, String)>),
+    limits: ResourceLimits,
+    (cwd, mut env): (PathBuf, Vec<(String, String)>),
 ) -> SandboxPlan {
     let confinement = policy
         .filter(|policy| policy.mode != SandboxMode::DangerFullAccess)
-        .map(|policy| build_confinement(policy, facts));
-    SandboxPlan { cwd, env, confinement }
+        .map(|policy| build_confinement(policy, facts, limits));
+    if confinement.as_ref().is_some_and(|confinement| confinement.view.is_some()) {
+        // The directory that was meant is not there any more.
+        env.retain(|(name, _)| !matches!(name.as_str(), "TMPDIR" | "TMP" | "TEMP"));
+        env.push(("TMPDIR".to_owned(), TMP.to_owned()));
+    }
+    if confinement.as_ref().is_some_and(|confinement| confinement.proxied) {
+        let proxied: Vec<_> = proxy_env().collect();
+        env.retain(|(name, _)| proxied.iter().all(|(proxy, _)| proxy != name));
+        env.extend(proxied);
+    }
+    SandboxPlan { cwd, env, confinement, streams_passed: false }
 }
 
-fn build_confinement(policy: &SandboxPolicy, facts: &Facts) -> Confinement {
+fn build_confinement(policy: &SandboxPolicy, facts: &Facts, limits: ResourceLimits) -> Confinement {
     let write = build_write_grants(policy, facts);
     let (read, list) = build_read_grants(facts, &write);
+    let view = facts.layers.namespaces.map(|namespaces| build_view(policy, facts, namespaces));
+    let terminals = OWN_TERMINALS.iter().filter(|_| view.is_some());
     Confinement {
         read,
         list,
         write,
-        devices: DEVICES.iter().map(PathBuf::from).collect(),
-        // Single hosts need a proxy, which this level does not have: closed is the safe side.
+        devices: DEVICES.iter().chain(terminals).map(PathBuf::from).collect(),
         network: policy.network == Network::On,
+        // Without a network of its own, a proxy could be passed by: closed is the safe side.
+        proxied: matches!(policy.network, Network::Hosts(_))
+            && facts.layers.namespaces.is_some()
+            && facts.attempts_heard,
         keep_mode_override: facts.foreign_roots,
+        landlock: facts.layers.landlock,
+        view,
+        limits,
+    }
+}
+
+fn build_view(policy: &SandboxPolicy, facts: &Facts, namespaces: Namespaces) -> View {
+    let overlays = build_overlays(policy, facts);
+    let is_laid = |point: &&MountPoint| overlays.iter().any(|overlay| overlay.at == point.path);
+    let mount_points = facts.missing.iter().filter(is_laid).cloned().collect();
+    View {
+        // In a user namespace, root's power would end at the files of users it does not know.
+        namespaces: if facts.foreign_roots { Namespaces::OfRoot } else { namespaces },
+        all_writable: opens_all(policy, facts),
+        mount_points,
+        overlays,
     }
 }
 
@@ -120,6 +218,9 @@ pub(crate) fn find_exposed<'a>(
     policy: &SandboxPolicy,
     facts: &'a Facts,
 ) -> (Vec<&'a Path>, Vec<&'a Path>) {
+    if facts.layers.namespaces.is_some() {
+        return (Vec::new(), Vec::new());
+    }
     let write = build_write_grants(policy, facts);
     let is_writable = |path: &&PathBuf| write.iter().any(|writable| path.starts_with(writable));
     let exposed = |paths: &'a [PathBuf]| {
@@ -133,7 +234,9 @@ fn build_write_grants(policy: &SandboxPolicy, facts: &Facts) -> Vec<PathBuf> {
     if policy.mode == SandboxMode::WorkspaceWrite {
         write.extend(facts.roots.iter().cloned());
         write.push(PathBuf::from("/dev/shm"));
-        if policy.tmp {
+        if facts.layers.namespaces.is_some() {
+            write.extend(policy.tmp.then(|| PathBuf::from(TMP)));
+        } else if policy.tmp {
             write.extend(facts.temporary.iter().cloned());
         }
     }
@@ -142,7 +245,7 @@ fn build_write_grants(policy: &SandboxPolicy, facts: &Facts) -> Vec<PathBuf> {
 
 fn build_read_grants(facts: &Facts, write: &[PathBuf]) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let root = PathBuf::from("/");
-    if facts.hidden.is_empty() {
+    if facts.hidden.is_empty() || facts.layers.namespaces.is_some() {
         return (vec![root], Vec::new());
     }
     let touches_hidden = |path: &Path| facts.hidden.iter().any(|hidden| hidden.starts_with(path));
@@ -167,6 +270,8 @@ fn build_read_grants(facts: &Facts, write: &[PathBuf]) -> (Vec<PathBuf>, Vec<Pat
 mod tests {
     use super::*;
     use crate::protocol::GitAccess;
+
+    const NO_LIMITS: ResourceLimits = ResourceLimits::NONE;
 
     fn policy(mode: SandboxMode) -> SandboxPolicy {
         SandboxPolicy {
@@ -199,7 +304,7 @@ mod tests {
             ]),
             ..Facts::default()
         };
-        let plan = build_plan(Some(&policy(SandboxMode::ReadOnly)), &facts, place("/w"));
+        let plan = build_plan(Some(&policy(SandboxMode::ReadOnly)), &facts, NO_LIMITS, place("/w"));
         let confinement = plan.confinement.unwrap();
         assert_eq!(confinement.read, paths(&["/usr", "/home/v", "/home/u/src"]));
         assert_eq!(confinement.list, paths(&["/"]));
@@ -212,7 +317,8 @@ mod tests {
             Facts { roots: paths(&["/w"]), temporary: paths(&["/tmp"]), ..Facts::default() };
         let mut policy = policy(SandboxMode::WorkspaceWrite);
         policy.network = Network::Hosts(Vec::new());
-        let confinement = build_plan(Some(&policy), &facts, place("/w")).confinement.unwrap();
+        let confinement =
+            build_plan(Some(&policy), &facts, NO_LIMITS, place("/w")).confinement.unwrap();
         assert_eq!(confinement.write, paths(&["/w", "/dev/shm", "/tmp"]));
         assert_eq!(confinement.read, paths(&["/"]));
         assert!(!confinement.network);
@@ -234,14 +340,16 @@ mod tests {
             ..Facts::default()
         };
         let writing = policy(SandboxMode::WorkspaceWrite);
-        let confinement = build_plan(Some(&writing), &facts, place("/w")).confinement.unwrap();
+        let confinement =
+            build_plan(Some(&writing), &facts, NO_LIMITS, place("/w")).confinement.unwrap();
         assert_eq!(confinement.read, paths(&["/tmp", "/etc/hosts", "/home/u/a", "/home/u"]));
         let (read, written) = find_exposed(&writing, &facts);
         assert_eq!(read, [Path::new("/home/u/.ssh")]);
         assert_eq!(written, [Path::new("/home/u/.config/gimlet")]);
 
         let reading = policy(SandboxMode::ReadOnly);
-        let confinement = build_plan(Some(&reading), &facts, place("/w")).confinement.unwrap();
+        let confinement =
+            build_plan(Some(&reading), &facts, NO_LIMITS, place("/w")).confinement.unwrap();
         assert_eq!(confinement.read, paths(&["/tmp", "/etc/hosts", "/home/u/a"]));
         assert!(confinement.write.is_empty());
         assert!(!confinement.devices.iter().any(|path| path.starts_with("/dev/shm")));
@@ -251,8 +359,11 @@ mod tests {
     #[test]
     fn full_access_is_not_confined() {
         let policy = policy(SandboxMode::DangerFullAccess);
-        assert_eq!(build_plan(Some(&policy), &Facts::default(), place("/")).confinement, None);
-        assert_eq!(build_plan(None, &Facts::default(), place("/")).confinement, None);
+        assert_eq!(
+            build_plan(Some(&policy), &Facts::default(), NO_LIMITS, place("/")).confinement,
+            None
+        );
+        assert_eq!(build_plan(None, &Facts::default(), NO_LIMITS, place("/")).confinement, None);
     }
 
     #[test]

@@ -139,7 +139,7 @@ struct Process {
 }
 
 /// Returns all living processes below this one, as `/proc` has them now.
-fn load_descendants() -> Vec<Pid> {
+pub(crate) fn load_descendants() -> Vec<Pid> {
     let me = rustix::process::getpid().as_raw_nonzero().get();
     find_below(&load_processes(), &[me])
 }

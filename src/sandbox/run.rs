@@ -10,7 +10,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::sandbox::{
-    CommandEnd, CommandRunner, ExecRequest, ExecResult, ExitState, Process, SandboxError,
+    CommandEnd, CommandRunner, ExecRequest, ExecResult, ExitState, LimitHit, Process, ResourceKind,
+    SandboxError,
 };
 
 /// Bytes of output that are kept: half of them from the start, half from the end.
@@ -46,15 +47,25 @@ pub async fn run(
     on_output: &mut (dyn FnMut(&[u8]) + Send),
 ) -> Result<ExecResult, SandboxError> {
     let started = Instant::now();
-    let Process { output, mut control } = runner.spawn(request)?;
-    let mut reader = Reader { output: Some(output), capture: Capture::default(), on_output };
+    let Process { output, mut control, output_bytes_max } = runner.spawn(request)?;
+    let mut reader = Reader {
+        output: Some(output),
+        capture: Capture::default(),
+        left_bytes: output_bytes_max.unwrap_or(u64::MAX),
+        on_output,
+    };
 
     let end = tokio::select! {
         biased;
         () = cancel.cancelled() => CommandEnd::Interrupted,
         state = reader.read_beside(control.wait()) => match state {
-            Ok(state) => CommandEnd::Exited(state),
-            Err(error) => {
+            None => CommandEnd::LimitReached(LimitHit {
+                kind: ResourceKind::Output,
+                value: output_bytes_max.unwrap_or(u64::MAX),
+            }),
+            Some(Ok(state)) => CommandEnd::Exited(state),
+            Some(Err(SandboxError::LimitReached(hit))) => CommandEnd::LimitReached(hit),
+            Some(Err(error)) => {
                 // It may have started something before it was lost.
                 control.kill().await;
                 return Err(error);
@@ -62,7 +73,7 @@ pub async fn run(
         },
         () = tokio::time::sleep(limits.timeout) => CommandEnd::TimedOut,
     };
-    if !matches!(end, CommandEnd::Exited(_)) {
+    if matches!(end, CommandEnd::TimedOut | CommandEnd::Interrupted) {
         control.terminate();
         // Whether it ended by itself or not makes no difference: what is left is killed below.
         let _ = tokio::time::timeout(TERMINATE_GRACE, reader.read_beside(control.wait())).await;
@@ -88,7 +99,9 @@ pub fn likely_denied(result: &ExecResult) -> bool {
     ];
     let state = match result.end {
         CommandEnd::Exited(state) => state,
-        CommandEnd::TimedOut | CommandEnd::Interrupted => return false,
+        CommandEnd::TimedOut | CommandEnd::Interrupted | CommandEnd::LimitReached(_) => {
+            return false;
+        }
     };
     if state.signal == Some(SIGSYS) {
         return true;
@@ -108,22 +121,27 @@ const SIGSYS: i32 = 31;
 struct Reader<'a> {
     output: Option<Box<dyn AsyncRead + Send + Unpin>>,
     capture: Capture,
+    /// Bytes until it printed too much.
+    left_bytes: u64,
     on_output: &'a mut (dyn FnMut(&[u8]) + Send),
 }
 
 impl Reader<'_> {
-    /// Reads until the other future is done.
-    async fn read_beside<T>(&mut self, done: impl Future<Output = T>) -> T {
+    /// Reads until the other future is done; `None` when too much came first.
+    async fn read_beside<T>(&mut self, done: impl Future<Output = T>) -> Option<T> {
         tokio::pin!(done);
         tokio::select! {
             biased;
-            value = &mut done => return value,
+            value = &mut done => return Some(value),
             () = self.read_to_end() => {}
         }
-        done.await
+        if self.left_bytes == 0 {
+            return None;
+        }
+        Some(done.await)
     }
 
-    /// Reads until the stream ends; may be dropped without losing a byte.
+    /// Reads until the stream ends or too much came; may be dropped without losing a byte.
     async fn read_to_end(&mut self) {
         let mut buffer = vec![0_u8; READ_BYTES];
         while let Some(output) = &mut self.output {
@@ -132,6 +150,10 @@ impl Reader<'_> {
                     let piece = buffer.get(..count).unwrap_or_default();
                     self.capture.push(piece);
                     (self.on_output)(piece);
+                    self.left_bytes = self.left_bytes.saturating_sub(piece.len() as u64);
+                    if self.left_bytes == 0 {
+                        return;
+                    }
                 }
                 Ok(_) | Err(_) => self.output = None,
             }

@@ -7,26 +7,38 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::future::Future;
 use std::io::{Seek, SeekFrom, Write};
-use std::os::fd::OwnedFd;
+use std::net::TcpListener as StdTcpListener;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 use rustix::net::Shutdown;
-use tokio::net::UnixStream;
+use tokio::io::Interest;
 use tokio::net::unix::pipe;
+use tokio::net::{TcpListener, UnixStream};
 use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
 
-use crate::sandbox::facts::load_facts;
-use crate::sandbox::helper::{HELPER_ARGUMENT, TERMINATE, set_child_subreaper};
+use crate::protocol::{Network, SandboxLevel, SandboxMode, SandboxPolicy};
+use crate::sandbox::explain::explain_plan;
+use crate::sandbox::facts::{Question, load_facts};
+use crate::sandbox::helper::{HELPER_ARGUMENT, INTERRUPT, TERMINATE};
+use crate::sandbox::limits::load_memory_bytes;
 use crate::sandbox::plan::{Facts, SandboxPlan, build_plan};
+use crate::sandbox::privileges::adopt_orphans;
+use crate::sandbox::probe::findings;
 use crate::sandbox::process_tree::kill_orphans;
+use crate::sandbox::proxy::Proxy;
+use crate::sandbox::repositories::Walks;
+use crate::sandbox::streams::{receive_bytes, send_streams};
 use crate::sandbox::{
-    CommandRunner, ExecRequest, ExitState, Process, ProcessControl, SandboxError,
+    CommandRunner, ExecRequest, ExitState, LevelReport, LimitHit, Process, ProcessControl,
+    ResourceLimits, SandboxError, exposure, in_words,
 };
 
 /// Bytes of a line from the supervisor; the longest names a program and a reason.
@@ -42,35 +54,141 @@ static ADOPTION: Once = Once::new();
 /// stays in here, since it has killing to do still.
 static SUPERVISORS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
+/// What holds for all commands of a runner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunnerSettings {
+    /// What a confined command may use up.
+    pub limits: ResourceLimits,
+    /// No more than this is made use of, whatever the machine could do.
+    pub level_max: SandboxLevel,
+}
+
+impl Default for RunnerSettings {
+    fn default() -> Self {
+        let limits = ResourceLimits::for_memory(load_memory_bytes());
+        Self { limits, level_max: SandboxLevel::Full }
+    }
+}
+
 /// Starts commands on this machine.
 #[derive(Debug, Clone)]
 pub struct LocalRunner {
     helper: PathBuf,
+    settings: RunnerSettings,
+    memory: Arc<Memory>,
+}
+
+/// What one session's commands share.
+#[derive(Debug, Default)]
+struct Memory {
+    walks: Walks,
+    /// Their `/tmp`, once one needed it; removed with the last runner of the session.
+    tmp: Mutex<Option<tempfile::TempDir>>,
 }
 
 impl LocalRunner {
     /// Returns a runner whose helper is this program; `/proc/self/exe` in the program itself.
     pub fn new(helper: PathBuf) -> Self {
-        Self { helper }
+        Self::with(helper, RunnerSettings::default())
+    }
+
+    /// Returns a runner with settings of its own.
+    pub fn with(helper: PathBuf, settings: RunnerSettings) -> Self {
+        Self { helper, settings, memory: Arc::default() }
+    }
+
+    /// Starts a command with our own standard streams instead of an output to be read.
+    pub fn spawn_passing(
+        &self,
+        request: &ExecRequest,
+    ) -> Result<Box<dyn ProcessControl>, SandboxError> {
+        let plan = SandboxPlan { streams_passed: true, ..self.plan(request)? };
+        let (supervisor, _) = self.start(request, &plan)?;
+        Ok(Box::new(supervisor))
+    }
+
+    /// Says in plain words what a command would get, a line each.
+    pub fn explain(&self, request: &ExecRequest) -> Result<Vec<String>, SandboxError> {
+        Ok(explain_plan(&self.plan(request)?))
+    }
+
+    fn plan(&self, request: &ExecRequest) -> Result<SandboxPlan, SandboxError> {
+        let confining =
+            request.sandbox.as_ref().filter(|it| it.mode != SandboxMode::DangerFullAccess);
+        let facts = match confining {
+            Some(policy) => self.load_facts(policy, request)?,
+            None => Facts::default(),
+        };
+        let place = (request.cwd.clone(), request.env.clone());
+        Ok(build_plan(confining, &facts, self.settings.limits, place))
+    }
+
+    fn load_facts(
+        &self,
+        policy: &SandboxPolicy,
+        request: &ExecRequest,
+    ) -> Result<Facts, SandboxError> {
+        let findings = findings().at_most(self.settings.level_max);
+        let is_too_little = findings.level().min(self.settings.level_max) == SandboxLevel::None;
+        if is_too_little {
+            let none = "nothing confines commands here".to_owned();
+            return Err(SandboxError::Unavailable(findings.reason().unwrap_or(none)));
+        }
+        let question = Question {
+            policy,
+            home: &std::env::home_dir().unwrap_or_default(),
+            env: &request.env,
+            cwd: &request.cwd,
+            layers: findings.layers,
+        };
+        let mut facts = load_facts(&question, &self.memory.walks)?;
+        facts.attempts_heard = request.attempts.is_some();
+        let is_writing = policy.mode == SandboxMode::WorkspaceWrite && policy.tmp;
+        if findings.layers.namespaces.is_some() && is_writing {
+            facts.private_tmp = Some(self.private_tmp()?);
+        }
+        Ok(facts)
+    }
+
+    /// Returns the session's own `/tmp`, made when it is first needed or was removed meanwhile.
+    fn private_tmp(&self) -> Result<PathBuf, SandboxError> {
+        let mut tmp = self.memory.tmp.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(directory) = tmp.as_ref().filter(|directory| directory.path().is_dir()) {
+            return Ok(directory.path().to_owned());
+        }
+        let failed = |error: std::io::Error| {
+            SandboxError::Unavailable(format!("no temporary directory: {}", in_words(&error)))
+        };
+        let made = tempfile::Builder::new().prefix("gimlet-").tempdir().map_err(failed)?;
+        let path = std::fs::canonicalize(made.path()).map_err(failed)?;
+        *tmp = Some(made);
+        Ok(path)
+    }
+
+    fn start(
+        &self,
+        request: &ExecRequest,
+        plan: &SandboxPlan,
+    ) -> Result<(Supervisor, OwnedFd), SandboxError> {
+        start(&self.helper, request, plan).map_err(|error| SandboxError::Spawn(describe(&error)))
     }
 }
 
 impl CommandRunner for LocalRunner {
     fn spawn(&self, request: ExecRequest) -> Result<Process, SandboxError> {
-        let facts = match &request.sandbox {
-            Some(policy) => {
-                let home = std::env::home_dir().unwrap_or_default();
-                let tmpdir = request.env.iter().find(|(name, _)| name == "TMPDIR");
-                load_facts(policy, &home, tmpdir.map(|(_, value)| value.as_str()))?
-            }
-            None => Facts::default(),
-        };
-        let plan = build_plan(
-            request.sandbox.as_ref(),
-            &facts,
-            (request.cwd.clone(), request.env.clone()),
-        );
-        start(&self.helper, &request, &plan).map_err(|error| SandboxError::Spawn(describe(&error)))
+        let plan = self.plan(&request)?;
+        let (supervisor, output) = self.start(&request, &plan)?;
+        let output = pipe::Receiver::from_owned_fd(output)
+            .map_err(|error| SandboxError::Spawn(describe(&error)))?;
+        Ok(Process {
+            control: Box::new(supervisor),
+            output: Box::new(output),
+            output_bytes_max: self.settings.limits.output_bytes_max,
+        })
+    }
+
+    fn level_under(&self, policy: &SandboxPolicy, env: &[(String, String)]) -> LevelReport {
+        exposure::level_within(self.settings.level_max, policy, env)
     }
 }
 
@@ -81,17 +199,25 @@ fn describe(error: &std::io::Error) -> String {
     }
 }
 
-fn start(helper: &PathBuf, request: &ExecRequest, plan: &SandboxPlan) -> std::io::Result<Process> {
+fn start(
+    helper: &PathBuf,
+    request: &ExecRequest,
+    plan: &SandboxPlan,
+) -> std::io::Result<(Supervisor, OwnedFd)> {
     // A file in memory rather than a pipe: it takes a plan of any size at once.
     let mut input = File::from(rustix::fs::memfd_create("plan", MemfdFlags::CLOEXEC)?);
     input.write_all(&serde_json::to_vec(plan)?)?;
     input.seek(SeekFrom::Start(0))?;
     let (output, output_end) = std::io::pipe()?;
     let (control, control_end) = StdUnixStream::pair()?;
+    if plan.streams_passed {
+        let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+        send_streams(&control, [input.as_fd(), output.as_fd(), errors.as_fd()])?;
+    }
     control.set_nonblocking(true)?;
     // Where a supervisor is killed, by a command that nothing confines, what it left comes to us.
     // A kernel that refuses leaves it to the system's first process, as it was.
-    ADOPTION.call_once(|| drop(set_child_subreaper()));
+    ADOPTION.call_once(|| drop(adopt_orphans()));
     // Held until the new one is in: none may take it for an orphan meanwhile.
     let mut supervisors = lock_supervisors();
     let child = Command::new(helper)
@@ -105,16 +231,25 @@ fn start(helper: &PathBuf, request: &ExecRequest, plan: &SandboxPlan) -> std::io
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
     supervisors.extend(pid);
     drop(supervisors);
-    Ok(Process {
-        output: Box::new(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?),
-        control: Box::new(Supervisor {
-            socket: UnixStream::from_std(control)?,
-            child,
-            pid,
-            received: Vec::new(),
-            cwd: request.cwd.clone(),
-        }),
-    })
+    let supervisor = Supervisor {
+        socket: UnixStream::from_std(control)?,
+        child,
+        pid,
+        received: Vec::new(),
+        cwd: request.cwd.clone(),
+        proxy: build_proxy(request, plan),
+        serving: JoinSet::new(),
+    };
+    Ok((supervisor, OwnedFd::from(output)))
+}
+
+/// Returns the proxy of a command that is to have one.
+fn build_proxy(request: &ExecRequest, plan: &SandboxPlan) -> Option<Proxy> {
+    plan.confinement.as_ref().filter(|confinement| confinement.proxied)?;
+    match &request.sandbox.as_ref()?.network {
+        Network::Hosts(hosts) => Some(Proxy::new(hosts, request.attempts.clone()?)),
+        Network::Off | Network::On => None,
+    }
 }
 
 /// Our end of the line to the supervisor. Dropping it closes the socket, upon which the
@@ -125,6 +260,10 @@ struct Supervisor {
     pid: Option<i32>,
     received: Vec<u8>,
     cwd: PathBuf,
+    /// The command's proxy, until its listener has come.
+    proxy: Option<Proxy>,
+    /// The proxy at work; it ends with this.
+    serving: JoinSet<()>,
 }
 
 impl ProcessControl for Supervisor {
@@ -137,6 +276,10 @@ impl ProcessControl for Supervisor {
     fn terminate(&mut self) {
         // A full socket means that it was asked often enough.
         let _ = self.socket.try_write(&[TERMINATE]);
+    }
+
+    fn interrupt(&mut self) {
+        let _ = self.socket.try_write(&[INTERRUPT]);
     }
 
     fn kill(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -179,12 +322,28 @@ impl Supervisor {
                 return Err(self.explain_silence().await);
             }
             let mut bytes = [0_u8; 1024];
-            match self.socket.try_read(&mut bytes) {
-                Ok(0) => return Err(self.explain_silence().await),
-                Ok(count) => self.received.extend(bytes.iter().take(count)),
+            let read = || receive_bytes(&self.socket, &mut bytes);
+            match self.socket.try_io(Interest::READABLE, read) {
+                Ok((0, _)) => return Err(self.explain_silence().await),
+                Ok((count, listener)) => {
+                    self.received.extend(bytes.iter().take(count));
+                    self.serve_proxy(listener);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(_) => return Err(self.explain_silence().await),
             }
+        }
+    }
+
+    /// Serves the command's proxy on a listener in its own network.
+    fn serve_proxy(&mut self, listener: Option<OwnedFd>) {
+        let Some(listener) = listener.map(StdTcpListener::from) else { return };
+        let Some(proxy) = self.proxy.take() else { return };
+        let listener =
+            listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
+        // One that cannot be served is closed, and the command reaches nothing.
+        if let Ok(listener) = listener {
+            self.serving.spawn(proxy.serve(listener));
         }
     }
 
@@ -211,6 +370,7 @@ fn parse_line(line: &str, cwd: &std::path::Path) -> Option<Result<ExitState, San
         "D" => Err(SandboxError::BadDirectory { cwd: cwd.to_owned(), reason: text }),
         "U" => Err(SandboxError::Unavailable(text)),
         "P" => Err(SandboxError::Spawn(text)),
+        "L" => Err(SandboxError::LimitReached(LimitHit::parse(&text)?)),
         _ => return None,
     })
 }

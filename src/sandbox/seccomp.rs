@@ -87,6 +87,9 @@ const NAMESPACE_FLAGS: [i32; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 
+/// `fchmodat2`, the same on every processor; not every version of the C library names it.
+const SYS_FCHMODAT2: i64 = 452;
+
 /// The first number of the x32 calls, which are the same calls under other numbers.
 const X32_BIT: u32 = 0x4000_0000;
 
@@ -106,12 +109,27 @@ pub(crate) enum Sockets {
     Paired,
 }
 
+/// Whose processes a command could name in a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Those of its own namespace.
+    OwnProcesses,
+    /// All of the system, those of its user among them.
+    AllProcesses,
+}
+
 /// Filters the system calls of this thread and of what it starts.
-pub(crate) fn restrict_calls(sockets: Sockets) -> Result<(), String> {
-    // The C library knows how to do without clone3, whose flags a filter cannot see; it tells
-    // by ENOSYS, and a filter has one answer, so there are two filters.
-    let unknown = build_filter(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?;
-    let mut refused = build_filter(build_rules(sockets).map_err(in_words)?, libc::EPERM)?;
+pub(crate) fn restrict_calls(sockets: Sockets, reach: Reach) -> Result<(), String> {
+    // The C library knows how to do without clone3, whose flags a filter cannot see, and
+    // without openat2, whose modes it cannot see; it tells by ENOSYS, and a filter has one
+    // answer, so there are two filters.
+    let unknown = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, Vec::new()));
+    let unknown = build_filter(BTreeMap::from(unknown), libc::ENOSYS)?;
+    let mut rules = build_rules(sockets).map_err(in_words)?;
+    if reach == Reach::AllProcesses {
+        rules.extend(build_process_rules().map_err(in_words)?);
+    }
+    let mut refused = build_filter(rules, libc::EPERM)?;
     refused.splice(0..0, build_x32_guard());
     seccompiler::apply_filter(&unknown).map_err(in_words)?;
     seccompiler::apply_filter(&refused).map_err(in_words)
@@ -156,10 +174,76 @@ fn build_rules(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
     let typing = vec![when(&[(1, Eq, 0x5412)])?, when(&[(1, Eq, 0x541c)])?];
     rules.insert(libc::SYS_ioctl, typing);
     rules.insert(libc::SYS_socket, build_socket_rules(sockets)?);
+    rules.extend(build_mode_rules()?);
     if sockets == Sockets::Paired {
         rules.insert(libc::SYS_connect, Vec::new());
         rules.insert(libc::SYS_socketpair, build_datagram_rules()?);
     }
+    Ok(rules)
+}
+
+/// Returns rules against programs that run as their owner, whoever starts them: made by root in
+/// a workspace, one would be root's outside.
+fn build_mode_rules() -> Result<Rules, seccompiler::BackendError> {
+    const SET_USER_ID: u64 = 0o4000;
+    let calls = [
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_chmod, 1),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_creat, 1),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_mknod, 1),
+        (libc::SYS_fchmod, 1),
+        (libc::SYS_fchmodat, 2),
+        (SYS_FCHMODAT2, 2),
+        (libc::SYS_mknodat, 2),
+    ];
+    let mut rules = Rules::new();
+    for (call, argument) in calls {
+        let sets = (argument, SeccompCmpOp::MaskedEq(SET_USER_ID), SET_USER_ID);
+        rules.insert(call, vec![when(&[sets])?]);
+    }
+    // Their mode counts only where they make a file; else it is whatever was in the register.
+    let creates = u64::from((libc::O_CREAT).unsigned_abs());
+    let temporary = u64::from((libc::O_TMPFILE & !libc::O_DIRECTORY).unsigned_abs());
+    let opens = [
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, 1),
+        (libc::SYS_openat, 2),
+    ];
+    for (call, flags) in opens {
+        let sets = (flags + 1, SeccompCmpOp::MaskedEq(SET_USER_ID), SET_USER_ID);
+        let making = |flag| (flags, SeccompCmpOp::MaskedEq(flag), flag);
+        rules.insert(
+            call,
+            vec![when(&[sets.clone(), making(creates)])?, when(&[sets, making(temporary)])?],
+        );
+    }
+    Ok(rules)
+}
+
+/// Returns rules against calls that change how other processes run, where a command sees those
+/// of its user: each of these may be about the caller alone.
+fn build_process_rules() -> Result<Rules, seccompiler::BackendError> {
+    use SeccompCmpOp::Ne;
+
+    let mut rules = Rules::new();
+    for (call, argument) in [
+        (libc::SYS_setpriority, 1),
+        (libc::SYS_ioprio_set, 1),
+        (libc::SYS_prlimit64, 0),
+        (libc::SYS_sched_setaffinity, 0),
+        (libc::SYS_sched_setattr, 0),
+        (libc::SYS_sched_setparam, 0),
+        (libc::SYS_sched_setscheduler, 0),
+        (libc::SYS_migrate_pages, 0),
+    ] {
+        rules.insert(call, vec![when(&[(argument, Ne, 0)])?]);
+    }
+    // Of all processes of a user, which 0 names as well as a number does.
+    let of_user = |number| when(&[(0, SeccompCmpOp::Eq, number)]);
+    rules.entry(libc::SYS_setpriority).or_default().push(of_user(2)?);
+    rules.entry(libc::SYS_ioprio_set).or_default().push(of_user(3)?);
     Ok(rules)
 }
 

@@ -4,8 +4,8 @@
 //! an address, and a name that ends in a number is none. Looks nothing up. Called by `config` to
 //! check settings and by the sandbox's proxy.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The longest name there is.
 const NAME_BYTES_MAX: usize = 253;

@@ -53,6 +53,8 @@ const LIVE_BYTES_MAX: usize = sandbox::OUTPUT_BYTES_MAX;
 const DENIAL_ADVICE: &str = "\n(The sandbox may have stopped this: writes outside the workspace, \
     the network and local sockets are closed. If the task needs more, ask with sandbox_permissions \
     \"require_escalated\" and a justification.)";
+/// What a shell says of a command that was killed.
+const KILLED: i32 = 137;
 /// What models call a shell, where an argument vector begins with one.
 const SHELLS: [&str; 4] = ["bash", "sh", "zsh", "dash"];
 
@@ -341,6 +343,11 @@ fn conclude(
     let state = match result.end {
         CommandEnd::Exited(state) => state,
         CommandEnd::Interrupted => return Err(ToolError::Interrupted),
+        CommandEnd::LimitReached(hit) => {
+            let text = render_result(&format!("Stopped and killed: {hit}"), result);
+            let output = ToolOutput::text(text);
+            return Ok(ToolOutput { success: false, exit_code: Some(KILLED), ..output });
+        }
         CommandEnd::TimedOut => {
             let after_ms = u64::try_from(limits.timeout.as_millis()).unwrap_or(u64::MAX);
             let head = format!("Timed out after {after_ms} ms and was killed");
@@ -394,6 +401,7 @@ fn spawn_error(error: &SandboxError) -> ToolError {
         // A command that may have run is not one to simply try again.
         SandboxError::NotFound { .. }
         | SandboxError::BadDirectory { .. }
+        | SandboxError::LimitReached(_)
         | SandboxError::SupervisorKilled => ToolError::Failed(error.to_string()),
         SandboxError::Unavailable(_) | SandboxError::Spawn(_) => {
             ToolError::Unavailable(error.to_string())

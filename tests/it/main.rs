@@ -18,6 +18,8 @@
 mod approvals;
 mod cli;
 mod planted;
+#[cfg(target_os = "linux")]
+mod proxy;
 mod resume;
 #[cfg(target_os = "linux")]
 mod sandbox;

@@ -5,6 +5,7 @@
 use tokio::io::AsyncRead;
 
 use super::*;
+use crate::sandbox::proxy::{Attempt, attempt_line};
 
 /// What becomes of hosts that are not listed.
 type Answer = fn(&str) -> bool;
