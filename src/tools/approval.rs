@@ -105,9 +105,10 @@ impl Executor {
             Err(ToolError::SandboxDenied { output, .. }) if asks => output,
             _ => return Ended { told: cleared.told, ..Ended::from(result) },
         };
+        let reason = describe_refusal(&cleared.planned.effect, output);
         let decision = Decision {
             action: DecisionAction::AskUnsandboxed,
-            reason: describe_refusal(&cleared.planned.effect, output),
+            reason: reason.clone(),
             rule: None,
         };
         let mut told = cleared.told.clone();
@@ -122,8 +123,10 @@ impl Executor {
                 Ended { told: again.told, ..Ended::from(result) }
             }
             Err(refused) => {
-                if let Err(error @ ToolError::Denied(_)) = &refused.result {
-                    told.push(format!("To run it outside the sandbox was {error}."));
+                if let Err(ToolError::Denied(why)) = &refused.result {
+                    // What the sandbox stopped stands in the output already.
+                    let why = why.strip_prefix(&reason).unwrap_or(why).trim_start_matches("; ");
+                    told.push(format!("To run it outside the sandbox was declined: {why}."));
                 }
                 let interrupted = matches!(refused.result, Err(ToolError::Interrupted));
                 let result = if interrupted { refused.result } else { result };
