@@ -188,10 +188,11 @@ impl Front {
     /// What the model was told of each call.
     fn outputs(&self) -> Vec<String> {
         let text = |event: &Event| match &event.msg {
-            EventMsg::ItemCompleted { item: ResponseItem::FunctionCallOutput(output) }
-            | EventMsg::ItemCompleted { item: ResponseItem::CustomToolCallOutput(output) } => {
-                Some(serde_json::to_value(&output.output).unwrap().to_string())
-            }
+            EventMsg::ItemCompleted {
+                item:
+                    ResponseItem::FunctionCallOutput(output)
+                    | ResponseItem::CustomToolCallOutput(output),
+            } => Some(serde_json::to_value(&output.output).unwrap().to_string()),
             _ => None,
         };
         self.events.iter().filter_map(text).collect()

@@ -3,7 +3,6 @@
 //! Pure: configuration in, values out. Settings change only between turns, by `Op`s. Knows no
 //! channel and no file. Called by `session.rs` and `opening.rs`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,23 +83,7 @@ impl Settings {
 
     /// Returns what commands and file tools may reach.
     pub(super) fn sandbox_policy(&self) -> SandboxPolicy {
-        let settings = &self.config.sandbox;
-        let mut roots = vec![self.config.cwd.clone()];
-        roots.extend(settings.writable_roots.iter().cloned());
-        let (roots, network, tmp) = match self.sandbox {
-            SandboxMode::ReadOnly => (Vec::<PathBuf>::new(), Network::Off, false),
-            SandboxMode::WorkspaceWrite => (roots, settings.network.clone(), settings.tmp),
-            SandboxMode::DangerFullAccess => (roots, Network::On, true),
-        };
-        SandboxPolicy {
-            mode: self.sandbox,
-            roots,
-            network,
-            deny_read: settings.deny_read.clone(),
-            deny_write: settings.deny_write.clone(),
-            git: settings.git,
-            tmp,
-        }
+        self.config.sandbox.policy(self.sandbox, &self.config.cwd)
     }
 
     /// Returns how the model should answer: the user's wish, else what the catalogue knows.

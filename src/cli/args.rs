@@ -27,6 +27,14 @@ Exit codes:
   5    no credentials
   129, 130, 143   hung up, interrupted, terminated";
 
+/// The codes of `sandbox`, for its help.
+const SANDBOX_AFTER_HELP: &str = "\
+Standard input, output and errors are the command's own.
+
+Exit codes: the command's; 128 + n when signal n ended it; 137 when it reached a limit;
+125 when the sandbox cannot be set up, 126 when the command cannot be executed, 127 when
+there is none.";
+
 /// A small, sharp coding agent for the terminal.
 #[derive(Debug, Parser)]
 #[command(name = "gimlet", version, about, subcommand_precedence_over_arg = true)]
@@ -57,6 +65,11 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// Show which settings hold, and why.
     Config(ConfigArgs),
+    /// Run one command as the agent would, and end as it ends.
+    #[command(after_help = SANDBOX_AFTER_HELP)]
+    Sandbox(SandboxArgs),
+    /// Check what Gimlet needs on this machine, the sandbox first.
+    Doctor(DoctorArgs),
 }
 
 /// Settings that most subcommands take.
@@ -254,6 +267,51 @@ pub(crate) struct ConfigArgs {
     pub command: ConfigCommand,
 }
 
+/// `sandbox`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SandboxArgs {
+    /// What the command can reach.
+    #[arg(long, visible_alias = "sandbox", short = 's', value_name = "MODE", value_enum)]
+    pub mode: Option<SandboxArg>,
+    /// Run in this directory, which is the workspace.
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Open or close the network in workspace-write.
+    #[arg(long, value_name = "STATE", value_enum)]
+    pub network: Option<NetworkArg>,
+    /// Set a key of config.toml. Repeatable.
+    #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", value_parser = parse_config_flag)]
+    pub config: Vec<Override>,
+    /// Say what the command would get, and run nothing.
+    #[arg(long)]
+    pub explain: bool,
+    /// Program and arguments.
+    #[arg(
+        value_name = "CMD",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub command: Vec<String>,
+}
+
+/// `--network`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NetworkArg {
+    /// Open.
+    On,
+    /// Closed.
+    Off,
+}
+
+/// `doctor`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print the findings as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Below `config`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum ConfigCommand {
@@ -385,6 +443,24 @@ impl SettingsArgs {
             ephemeral,
             script: self.driver.and(self.script.clone()),
         }
+    }
+}
+
+impl SandboxArgs {
+    /// Returns the settings that are meant, laid over those given before `sandbox`.
+    pub(crate) fn settings(&self, weaker: SettingsArgs) -> SettingsArgs {
+        let mut config = self.config.clone();
+        config.extend(self.network.map(|network| Override {
+            segments: vec!["sandbox_workspace_write".to_owned(), "network_access".to_owned()],
+            value: Value::Boolean(network == NetworkArg::On),
+        }));
+        let own = SettingsArgs {
+            cd: self.cwd.clone(),
+            sandbox: self.mode,
+            config,
+            ..SettingsArgs::default()
+        };
+        own.over(weaker)
     }
 }
 

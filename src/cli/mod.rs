@@ -36,7 +36,15 @@ pub fn main() -> ProcessExitCode {
         Err(error) => return report_usage(&error),
     };
     start_tracing();
-    run(cli).unwrap_or_else(|error| report(&error)).into()
+    let Cli { settings, command } = cli;
+    if let Some(Command::Sandbox(args)) = command {
+        // Its code is the command's own.
+        return commands::sandbox::run(&args, settings).unwrap_or_else(|error| {
+            report(&error);
+            commands::sandbox::CANNOT_CONFINE.into()
+        });
+    }
+    run(Cli { settings, command }).unwrap_or_else(|error| report(&error)).into()
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -49,6 +57,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Approvals(args)) => commands::approvals::run(&args),
         Some(Command::Trust(args)) => commands::trust::run(&args, &settings),
         Some(Command::Config(args)) => commands::config::run(&args, &settings),
+        Some(Command::Doctor(args)) => commands::doctor::run(&args, &settings),
+        // `main` has run it.
+        Some(Command::Sandbox(_)) => Ok(ExitCode::Failed),
         None => {
             let hint = "gimlet exec \"what to do\" works now; gimlet demo shows it without a key";
             out::report_error("the terminal interface is not part of this version", Some(hint));

@@ -10,7 +10,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
 
 use crate::config::{ConfigError, ConfigNote};
-use crate::protocol::{ApprovalPolicy, GitAccess, SandboxMode};
+use crate::protocol::{ApprovalPolicy, GitAccess, SandboxLevel, SandboxMode};
 use crate::text::closest::closest;
 
 /// A configuration file, or what other layers say in its words.
@@ -33,6 +33,12 @@ pub struct ConfigToml {
     pub sandbox_workspace_write: WorkspaceWriteToml,
     /// What to do where the full sandbox is not to be had.
     pub sandbox_fallback: Option<FallbackToml>,
+    /// The best level that is made use of, whatever the machine could do.
+    pub sandbox_level_max: Option<SandboxLevel>,
+    /// What a confined command may use up.
+    pub sandbox_limits: SandboxLimitsToml,
+    /// Hidden from commands and file tools, beside what is hidden anyway.
+    pub deny_read: Option<Vec<String>>,
     /// The environment of commands.
     pub shell_environment_policy: ShellEnvironmentToml,
     /// MCP servers, by name.
@@ -130,6 +136,22 @@ pub enum FallbackToml {
     Reduced,
     /// Run nothing.
     Refuse,
+}
+
+/// `sandbox_limits`; 0 is no bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SandboxLimitsToml {
+    /// Memory of all its processes together, in MiB.
+    pub memory_mib: Option<u64>,
+    /// Processes and threads.
+    pub processes: Option<u64>,
+    /// Files that one process has open.
+    pub open_files: Option<u64>,
+    /// Disk that it fills, in MiB.
+    pub disk_mib: Option<u64>,
+    /// What it prints, in MiB.
+    pub output_mib: Option<u64>,
 }
 
 /// `sandbox_workspace_write`.
@@ -494,6 +516,7 @@ fn build_unknown_note(segments: &[String], shown: &str) -> ConfigNote {
     let known = match segments {
         [_] => field_names::<ConfigToml>(),
         [table, _] if table == "sandbox_workspace_write" => field_names::<WorkspaceWriteToml>(),
+        [table, _] if table == "sandbox_limits" => field_names::<SandboxLimitsToml>(),
         [table, _] if table == "shell_environment_policy" => field_names::<ShellEnvironmentToml>(),
         [table, _, _] if table == "model_providers" => field_names::<ProviderToml>(),
         [table, _, _] if table == "mcp_servers" => field_names::<McpServerToml>(),

@@ -254,6 +254,7 @@ pub const LOADING_VARIABLES: [&str; 10] = [
 /// sandbox reaches.
 const NEVER_FROM_PROJECT: &[&str] = &[
     "chatgpt_base_url",
+    "deny_read",
     "model_instructions_file",
     "model_provider",
     "model_providers",
@@ -262,6 +263,8 @@ const NEVER_FROM_PROJECT: &[&str] = &[
     "otel",
     "projects",
     "sandbox_fallback",
+    "sandbox_level_max",
+    "sandbox_limits",
 ];
 
 /// Takes out of a project's table what no project may set, and says so.
@@ -368,6 +371,9 @@ pub fn resolve_table_paths(table: &mut Table, base: &Path, home: &Path) {
         && let Some(Value::Array(roots)) = workspace.get_mut("writable_roots")
     {
         roots.iter_mut().for_each(absolute);
+    }
+    if let Some(Value::Array(paths)) = table.get_mut("deny_read") {
+        paths.iter_mut().for_each(absolute);
     }
     let Some(Value::Table(servers)) = table.get_mut("mcp_servers") else { return };
     for (_, server) in servers.iter_mut() {

@@ -19,5 +19,5 @@ mod tests;
 pub use error::ConfigError;
 pub use settings::{
     Config, ConfigNote, Directories, Inherit, McpServer, ProjectDocs, Provider, ProviderKey,
-    SandboxSettings, ShellEnvironment, WireApi,
+    SandboxLimits, SandboxSettings, ShellEnvironment, WireApi,
 };

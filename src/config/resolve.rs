@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use toml::Table;
 
 use crate::config::file::{
-    ApprovalToml, ConfigToml, FallbackToml, InheritToml, McpServerToml, ShellEnvironmentToml,
-    WorkspaceWriteToml, parse_table,
+    ApprovalToml, ConfigToml, FallbackToml, InheritToml, McpServerToml, SandboxLimitsToml,
+    ShellEnvironmentToml, WorkspaceWriteToml, parse_table,
 };
 use crate::config::layers::{Explanation, Layer, Source, explain_key, merge_layers};
 use crate::config::provider::{OPENAI_KEY_VARIABLES, ProviderFacts, build_provider};
 use crate::config::{
-    Config, ConfigError, ConfigNote, Directories, Inherit, McpServer, ProjectDocs, SandboxSettings,
-    ShellEnvironment,
+    Config, ConfigError, ConfigNote, Directories, Inherit, McpServer, ProjectDocs, SandboxLimits,
+    SandboxSettings, ShellEnvironment,
 };
 use crate::protocol::{ApprovalPolicy, HostRule, ModelName, Network, Pattern, SandboxLevel};
 use crate::text::hosts::HostPattern;
@@ -126,20 +126,64 @@ const MCP_TOOL_TIMEOUT_MS: u64 = 60_000;
 /// The longest wait anyone can configure: a day, so that sums of times stay in range.
 const TIMEOUT_MS_MAX: u64 = 86_400_000;
 
-/// What hides from commands and file tools, below the home directory.
-const SECRET_HOME_PATHS: &[&str] = &[
+/// What hides from commands and file tools: keys, tokens, passwords, and where they are typed.
+const SECRET_PATHS: &[&str] = &[
     "~/.aws",
     "~/.azure",
+    "~/.bash_history",
+    "~/.boto",
+    "~/.cargo/credentials",
+    "~/.cargo/credentials.toml",
+    "~/.claude/.credentials.json",
+    "~/.codex/auth.json",
+    "~/.composer/auth.json",
+    "~/.config/1Password",
+    "~/.config/BraveSoftware",
+    "~/.config/chromium",
+    "~/.config/composer/auth.json",
+    "~/.config/containers/auth.json",
+    "~/.config/doctl",
     "~/.config/gcloud",
     "~/.config/gh",
+    "~/.config/git/credentials",
+    "~/.config/github-copilot",
+    "~/.config/glab-cli",
+    "~/.config/google-chrome",
+    "~/.config/hub",
+    "~/.config/microsoft-edge",
+    "~/.config/op",
+    "~/.config/rclone",
     "~/.docker/config.json",
+    "~/.gem/credentials",
     "~/.git-credentials",
     "~/.gnupg",
     "~/.kube",
+    "~/.local/share/gem/credentials",
+    "~/.local/share/keyrings",
+    "~/.mozilla",
+    "~/.my.cnf",
+    "~/.mysql_history",
     "~/.netrc",
     "~/.npmrc",
+    "~/.oci",
+    "~/.password-store",
+    "~/.pgpass",
+    "~/.psql_history",
     "~/.pypirc",
+    "~/.python_history",
+    "~/.s3cfg",
     "~/.ssh",
+    "~/.terraform.d/credentials.tfrc.json",
+    "~/.thunderbird",
+    "~/.vault-token",
+    "~/.zsh_history",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/krb5.keytab",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssh/ssh_host_*_key",
+    "/etc/ssl/private",
 ];
 
 /// What hides from commands and file tools, below our own state directory.
@@ -181,6 +225,7 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
     if max_steps == 0 {
         return Err(refuse("max_steps", "must be at least 1", "leave it out for the default"));
     }
+    check_hidden(merged.deny_read.as_deref().unwrap_or_default())?;
     let approval = build_approval(merged.approval_policy, &mut notes);
     let network = build_network(&merged.sandbox_workspace_write, &mut notes)?;
     let mut sandbox = build_sandbox(&merged, &facts.directories, &facts.session.add_dirs);
@@ -230,6 +275,23 @@ fn refuse(key: &str, message: &str, hint: &str) -> ConfigError {
     }
 }
 
+/// Refuses a pattern that names no place: a mount can hide a place, and nothing less.
+fn check_hidden(paths: &[String]) -> Result<(), ConfigError> {
+    let is_place = |path: &String| {
+        let path = path.strip_suffix("/**").unwrap_or(path);
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        !path.contains(['?', '[', '{']) && !directory.contains('*')
+    };
+    match paths.iter().find(|path| !is_place(path)) {
+        Some(path) => Err(refuse(
+            "deny_read",
+            &format!("has a pattern that names no place: {path}"),
+            "only the last name of a path may hold a *, for example: ~/secrets/*.pem",
+        )),
+        None => Ok(()),
+    }
+}
+
 fn build_approval(approval: Option<ApprovalToml>, notes: &mut Vec<ConfigNote>) -> ApprovalPolicy {
     match approval {
         Some(ApprovalToml::Named(policy)) => policy,
@@ -265,12 +327,14 @@ fn build_sandbox(
         network: Network::Off,
         tmp: !excludes_tmp,
         git: workspace.git.unwrap_or_default(),
-        deny_read: build_deny_read(directories),
+        deny_read: build_deny_read(directories, merged.deny_read.as_deref().unwrap_or_default()),
         deny_write: build_deny_write(directories),
         fallback: match merged.sandbox_fallback {
             Some(FallbackToml::Refuse) => SandboxLevel::Full,
             Some(FallbackToml::Reduced) | None => SandboxLevel::Reduced,
         },
+        level_max: merged.sandbox_level_max.unwrap_or(SandboxLevel::Full),
+        limits: build_limits(merged.sandbox_limits),
     }
 }
 
@@ -300,14 +364,20 @@ fn build_network(
     Ok(Network::On)
 }
 
-fn build_deny_read(directories: &Directories) -> Vec<Pattern> {
+fn build_limits(limits: SandboxLimitsToml) -> SandboxLimits {
+    let SandboxLimitsToml { memory_mib, processes, open_files, disk_mib, output_mib } = limits;
+    SandboxLimits { memory_mib, processes, open_files, disk_mib, output_mib }
+}
+
+fn build_deny_read(directories: &Directories, wished: &[String]) -> Vec<Pattern> {
     let below =
         |directory: &Path, name: &str| Pattern(directory.join(name).to_string_lossy().into_owned());
     let state = SECRET_STATE_NAMES.iter().map(|name| below(&directories.state, name));
     let config = SECRET_CONFIG_NAMES.iter().map(|name| below(&directories.config, name));
     state
         .chain(config)
-        .chain(SECRET_HOME_PATHS.iter().map(|path| Pattern((*path).to_owned())))
+        .chain(SECRET_PATHS.iter().map(|path| Pattern((*path).to_owned())))
+        .chain(wished.iter().cloned().map(Pattern))
         .collect()
 }
 

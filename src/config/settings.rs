@@ -4,10 +4,11 @@
 //! changed after `load`. Seen by every module above.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::protocol::{
     ApprovalPolicy, GitAccess, ModelName, Network, Pattern, SandboxLevel, SandboxMode,
+    SandboxPolicy,
 };
 
 /// All settings, resolved.
@@ -156,6 +157,47 @@ pub struct SandboxSettings {
     pub deny_write: Vec<PathBuf>,
     /// The least level at which commands still run without a person.
     pub fallback: SandboxLevel,
+    /// The best level that is made use of.
+    pub level_max: SandboxLevel,
+    /// What a confined command may use up.
+    pub limits: SandboxLimits,
+}
+
+impl SandboxSettings {
+    /// Returns what commands and file tools can reach from a workspace, in a mode.
+    pub fn policy(&self, mode: SandboxMode, cwd: &Path) -> SandboxPolicy {
+        let mut roots = vec![cwd.to_owned()];
+        roots.extend(self.writable_roots.iter().cloned());
+        let (roots, network, tmp) = match mode {
+            SandboxMode::ReadOnly => (Vec::new(), Network::Off, false),
+            SandboxMode::WorkspaceWrite => (roots, self.network.clone(), self.tmp),
+            SandboxMode::DangerFullAccess => (roots, Network::On, true),
+        };
+        SandboxPolicy {
+            mode,
+            roots,
+            network,
+            deny_read: self.deny_read.clone(),
+            deny_write: self.deny_write.clone(),
+            git: self.git,
+            tmp,
+        }
+    }
+}
+
+/// What a confined command may use up: `None` as the machine allows, 0 without bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SandboxLimits {
+    /// Memory of all its processes together, in MiB.
+    pub memory_mib: Option<u64>,
+    /// Processes and threads.
+    pub processes: Option<u64>,
+    /// Files that one process has open.
+    pub open_files: Option<u64>,
+    /// Disk that it fills, in MiB.
+    pub disk_mib: Option<u64>,
+    /// What it prints, in MiB.
+    pub output_mib: Option<u64>,
 }
 
 /// The environment of commands.

@@ -180,7 +180,7 @@ pub enum Ask {
         reason: String,
         /// What the call can reach once it is allowed.
         #[serde(default)]
-        reach: Reach,
+        reach: Box<Reach>,
         /// The parts of a patch that can be taken one by one.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         hunks: Vec<Hunk>,

@@ -68,6 +68,23 @@ pub(crate) fn level_within(
     LevelReport { level, reason: join(&reasons), exposed }
 }
 
+/// What stays possible under Landlock and seccomp alone, a clause each. Tests hold that it is
+/// exactly this (`tests/fixtures/escape`).
+const OPEN_AT_REDUCED_LEVEL: [&str; 7] = [
+    "changing mode, owner, times, attributes and flags of the user's own files anywhere",
+    "changing .git and agent directories in the workspace",
+    "reading hidden paths inside a writable root",
+    "seeing which programs run",
+    "locking the user's files",
+    "shared memory and message queues of other programs",
+    "leaving files in the shared /tmp",
+];
+
+/// Returns what the reduced level does not stop, a clause each.
+pub fn open_at_reduced_level() -> &'static [&'static str] {
+    &OPEN_AT_REDUCED_LEVEL
+}
+
 fn join(reasons: &[String]) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }

@@ -108,7 +108,7 @@ fn load_view_facts(
         }
     };
     Ok(Facts {
-        cwd: real(question.cwd).filter(|cwd| cwd.parent().is_some()),
+        cwd: real(question.cwd).filter(|cwd| cwd.parent().is_some()).map(find_shown),
         protected: present,
         missing,
         sockets,
@@ -116,6 +116,13 @@ fn load_view_facts(
         exposed,
         ..facts
     })
+}
+
+/// Returns what is to be seen of a directory's surroundings: below `/tmp`, where projects are
+/// tried out, all of the one it is in.
+fn find_shown(cwd: PathBuf) -> PathBuf {
+    let first = cwd.strip_prefix(TMP).ok().and_then(|below| below.components().next());
+    first.map_or_else(|| cwd.clone(), |first| Path::new(TMP).join(first))
 }
 
 /// Reads what grants of Landlock alone need.

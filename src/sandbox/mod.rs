@@ -65,7 +65,7 @@ mod transient;
 
 pub use environment::command_env;
 #[cfg(target_os = "linux")]
-pub use exposure::{level, level_under};
+pub use exposure::{level, level_under, open_at_reduced_level};
 #[cfg(target_os = "linux")]
 pub use helper::run_if_asked;
 pub use limits::{LimitHit, ResourceKind, ResourceLimits, load_memory_bytes};

@@ -78,11 +78,11 @@ impl Executor {
             match self.ask(&mut cleared).await? {
                 Allowed::Whole => return self.written_down(cleared).await,
                 Allowed::Hunks(keep) => {
-                    return self.written_down(self.narrow(cleared, &keep)?).await;
+                    return self.written_down(self.narrow(cleared, &keep).map_err(failed)?).await;
                 }
                 Allowed::Edited(call) => {
                     let asked = cleared.decision.action;
-                    cleared = self.replace(cleared, *call)?;
+                    cleared = self.replace(cleared, *call).map_err(failed)?;
                     if is_within(asked, cleared.decision.action) {
                         return self.written_down(cleared).await;
                     }
@@ -106,11 +106,8 @@ impl Executor {
             _ => return Ended { told: cleared.told, ..Ended::from(result) },
         };
         let reason = describe_refusal(&cleared.planned.effect, output);
-        let decision = Decision {
-            action: DecisionAction::AskUnsandboxed,
-            reason: reason.clone(),
-            rule: None,
-        };
+        let decision =
+            Decision { action: DecisionAction::AskUnsandboxed, reason: reason.clone(), rule: None };
         let mut told = cleared.told.clone();
         match self.clear(Cleared { decision, ..cleared }).await {
             Ok(mut again) => {
@@ -193,7 +190,7 @@ impl Executor {
             asked_by: "main".to_owned(),
             rule: decision.rule.clone(),
             reason: text::ansi::visible(&decision.reason).into_owned(),
-            reach,
+            reach: Box::new(reach),
             hunks: hunks.collect(),
             scopes,
         }
@@ -212,7 +209,7 @@ impl Executor {
     }
 
     /// Returns the call with only the hunks that the user took.
-    fn narrow(&self, cleared: Cleared, keep: &[HunkId]) -> Result<Cleared, Ended> {
+    fn narrow(&self, cleared: Cleared, keep: &[HunkId]) -> Result<Cleared, ToolError> {
         let Cleared { call, planned, decision, mut told } = cleared;
         let left_out: Vec<Hunk> =
             planned.handler.hunks(&call).into_iter().filter(|h| !keep.contains(&h.id)).collect();
@@ -220,13 +217,13 @@ impl Executor {
             return Ok(Cleared { call, planned, decision, told });
         }
         let Some(kept) = planned.handler.keep_hunks(&call, keep) else {
-            return Err(denied("the user took no part of it".to_owned(), None));
+            return Err(ToolError::Denied("the user took no part of it".to_owned()));
         };
-        let planned = self.plan(&kept).map_err(|error| Ended::from(Err(error)))?;
+        let planned = self.plan(&kept)?;
         // Less than was asked can only be refused by a rule that is about the rest of it.
         let anew = self.judge(&planned.effect);
         if anew.action == DecisionAction::Deny {
-            return Err(denied(anew.reason, None));
+            return Err(ToolError::Denied(anew.reason));
         }
         let (noun, verb) = if left_out.len() == 1 { ("hunk", "was") } else { ("hunks", "were") };
         let texts: String = left_out.iter().map(|hunk| hunk.text.as_str()).collect();
@@ -238,15 +235,16 @@ impl Executor {
     }
 
     /// Returns the call that the user wrote in its place, judged anew.
-    fn replace(&self, cleared: Cleared, edited: ToolCall) -> Result<Cleared, Ended> {
+    fn replace(&self, cleared: Cleared, edited: ToolCall) -> Result<Cleared, ToolError> {
         let call_id = cleared.call.call_id.clone();
         if edited.name != cleared.call.name {
-            return Err(denied("the user changed it to a call of another tool".to_owned(), None));
+            let why = "the user changed it to a call of another tool".to_owned();
+            return Err(ToolError::Denied(why));
         }
         let call = ToolCall { call_id, ..edited };
-        let planned = self.plan(&call).map_err(|error| {
-            Ended::from(Err(ToolError::Failed(format!("as the user changed it: {error}"))))
-        })?;
+        let planned = self
+            .plan(&call)
+            .map_err(|error| ToolError::Failed(format!("as the user changed it: {error}")))?;
         let decision = self.judge(&planned.effect);
         let mut told = cleared.told;
         told.push(format!(
@@ -321,6 +319,10 @@ fn show(effect: &Effect, call: &ToolCall) -> String {
         Effect::Agent { role } => format!("agent {role}"),
     };
     text::ansi::visible(&shown).into_owned()
+}
+
+fn failed(error: ToolError) -> Ended {
+    Ended::from(Err(error))
 }
 
 fn denied(reason: String, stop: Option<Stop>) -> Ended {

@@ -91,7 +91,7 @@ async fn is_allowed(host: &str, command: &str, cx: &ToolContext) -> bool {
         asked_by: "main".to_owned(),
         rule: None,
         reason: format!("{host} is not among allowed_hosts"),
-        reach,
+        reach: Box::new(reach),
         hunks: Vec::new(),
         scopes,
     };

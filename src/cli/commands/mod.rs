@@ -6,6 +6,8 @@
 pub(crate) mod approvals;
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod login;
+pub(crate) mod sandbox;
 pub(crate) mod trust;
