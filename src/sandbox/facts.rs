@@ -108,7 +108,7 @@ fn load_view_facts(
         }
     };
     Ok(Facts {
-        cwd: real(question.cwd).filter(|cwd| cwd.parent().is_some()).map(find_shown),
+        cwd: real(question.cwd).filter(|cwd| cwd.parent().is_some()).map(|cwd| find_shown(&cwd)),
         protected: present,
         missing,
         sockets,
@@ -120,9 +120,9 @@ fn load_view_facts(
 
 /// Returns what is to be seen of a directory's surroundings: below `/tmp`, where projects are
 /// tried out, all of the one it is in.
-fn find_shown(cwd: PathBuf) -> PathBuf {
+fn find_shown(cwd: &Path) -> PathBuf {
     let first = cwd.strip_prefix(TMP).ok().and_then(|below| below.components().next());
-    first.map_or_else(|| cwd.clone(), |first| Path::new(TMP).join(first))
+    first.map_or_else(|| cwd.to_owned(), |first| Path::new(TMP).join(first))
 }
 
 /// Reads what grants of Landlock alone need.

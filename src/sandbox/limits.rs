@@ -231,7 +231,7 @@ impl Usage {
             let number = number.unwrap_or_default();
             match name {
                 "RssAnon" => {
-                    self.private = self.private.saturating_add(number.saturating_mul(1024))
+                    self.private = self.private.saturating_add(number.saturating_mul(1024));
                 }
                 "RssShmem" => self.shared = self.shared.max(number.saturating_mul(1024)),
                 "Threads" => self.threads = self.threads.saturating_add(number),

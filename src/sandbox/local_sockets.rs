@@ -61,7 +61,7 @@ mod tests {
         assert!(load_local_sockets(&[], &[]).contains(&path));
         let around = directory.path().canonicalize().unwrap();
         assert!(!load_local_sockets(&[&around], &[]).contains(&path));
-        assert!(load_local_sockets(&[&around], &[around.clone()]).contains(&path));
+        assert!(load_local_sockets(&[&around], std::slice::from_ref(&around)).contains(&path));
         drop(listener);
         assert!(!load_local_sockets(&[], &[]).contains(&path));
     }

@@ -233,8 +233,8 @@ fn make_masks() -> io::Result<Masks> {
     mount_tmpfs(place, 16 << 10)?;
     let (directory, file) = (place.join("directory"), place.join("file"));
     fs::create_dir(&directory)?;
-    fs::set_permissions(&directory, fs::Permissions::from_mode(0))?;
-    fs::OpenOptions::new().write(true).create_new(true).mode(0).open(&file)?;
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o0))?;
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o0).open(&file)?;
     restrict_path(place, READ_ONLY, Extent::One)?;
     Ok(Masks { directory: open_place(&directory)?, file: open_place(&file)? })
 }
