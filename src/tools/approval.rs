@@ -280,7 +280,7 @@ fn is_within(asked: DecisionAction, needed: DecisionAction) -> bool {
 fn describe_refusal(effect: &Effect, output: &str) -> String {
     let mut reason = "the sandbox stopped the command; it would run again without it".to_owned();
     if let Effect::Run { escalate: Some(wish), .. } = effect {
-        reason.push_str(&format!("; the model says: {}", wish.reason));
+        reason.push_str(&format!("; the model says: {}", wish.reason.trim_end_matches('.')));
     }
     let last = output.lines().rev().find(|line| !line.trim().is_empty());
     if let Some(line) = last.filter(|line| *line != "Output:") {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::run::{House, Stdin, run, start};
 
-fn grant(id: &str, scope: &str, key: Value) -> Value {
+fn grant(id: &str, scope: &str, key: &Value) -> Value {
     let mut grant = json!({
         "id": id, "scope": scope, "key": key, "at": "2026-11-21T15:00:00Z",
         "session": "0198c7a2-0000-7000-8000-000000000000",
@@ -46,19 +46,19 @@ fn write(house: &House, grants: &[Value]) -> PathBuf {
 
 fn every_kind() -> Vec<Value> {
     vec![
-        grant("aaaaaaaaaaaa", "project", command("make \u{1b}[2J\ntest", false)),
-        grant("bbbbbbbbbbbb", "always", command("make install", true)),
+        grant("aaaaaaaaaaaa", "project", &command("make \u{1b}[2J\ntest", false)),
+        grant("bbbbbbbbbbbb", "always", &command("make install", true)),
         grant(
             "cccccccccccc",
             "always",
-            json!({"kind": "files", "mode": "workspace-write", "written": ["/x/a", "/x/b"], "deleted": ["/x/c"]}),
+            &json!({"kind": "files", "mode": "workspace-write", "written": ["/x/a", "/x/b"], "deleted": ["/x/c"]}),
         ),
         grant(
             "dddddddddddd",
             "always",
-            json!({"kind": "tool", "server": "db", "tool": "drop", "arguments": {"b": 1, "a": 2}}),
+            &json!({"kind": "tool", "server": "db", "tool": "drop", "arguments": {"b": 1, "a": 2}}),
         ),
-        grant("eeeeeeeeeeee", "always", json!({"kind": "host", "host": "crates.io:443"})),
+        grant("eeeeeeeeeeee", "always", &json!({"kind": "host", "host": "crates.io:443"})),
     ]
 }
 
@@ -236,7 +236,7 @@ fn processes_at_once_lose_nothing() {
     let house = House::new();
     let ids: Vec<String> = (0..12).map(|number| format!("{number:012x}")).collect();
     let grants: Vec<Value> =
-        ids.iter().map(|id| grant(id, "always", json!({"kind": "host", "host": id}))).collect();
+        ids.iter().map(|id| grant(id, "always", &json!({"kind": "host", "host": id}))).collect();
     write(&house, &grants);
     let (kept, revoked) = ids.split_at(4);
     let running: Vec<_> = revoked
