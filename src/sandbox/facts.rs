@@ -30,6 +30,11 @@ const SERVICE_DIRECTORIES: [&str; 2] = ["/run", "/var/run"];
 const SERVICE_FILES: [&str; 4] =
     ["/etc/resolv.conf", "/etc/localtime", "/run/current-system", "/run/opengl-driver"];
 
+/// What Landlock alone keeps from being read beside what the user hides: disks, and what only
+/// serves to attack the kernel. The devices that programs need are granted one by one.
+const KERNEL_HIDDEN: [&str; 5] =
+    ["/dev", "/sys/firmware", "/sys/kernel/debug", "/sys/kernel/security", "/sys/kernel/tracing"];
+
 /// Whose facts are wanted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question<'a> {
@@ -126,7 +131,8 @@ fn find_shown(cwd: &Path) -> PathBuf {
 }
 
 /// Reads what grants of Landlock alone need.
-fn load_landlock_facts(facts: Facts, question: &Question<'_>) -> Result<Facts, SandboxError> {
+fn load_landlock_facts(mut facts: Facts, question: &Question<'_>) -> Result<Facts, SandboxError> {
+    facts.hidden.extend(KERNEL_HIDDEN.iter().filter_map(|path| real(Path::new(path))));
     let tmpdir = question.env.iter().find(|(name, _)| name == "TMPDIR");
     let temporary: Vec<PathBuf> = [Some("/tmp"), tmpdir.map(|(_, value)| value.as_str())]
         .into_iter()

@@ -17,6 +17,8 @@ use crate::protocol::{SandboxLevel, SandboxPolicy};
 mod environment;
 mod limits;
 
+#[cfg(any(test, not(target_os = "linux")))]
+mod profile;
 #[cfg(not(target_os = "linux"))]
 mod unconfined;
 

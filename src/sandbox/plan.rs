@@ -262,7 +262,7 @@ fn build_read_grants(facts: &Facts, write: &[PathBuf]) -> (Vec<PathBuf>, Vec<Pat
     read.extend(facts.roots.iter().filter(|path| below_hidden(path)).cloned());
     // What a command writes it must be able to read, also under a name that is not there yet.
     // So nothing stays hidden below a writable directory; `find_exposed` tells what.
-    read.extend(write.iter().filter(|path| touches_hidden(path)).cloned());
+    read.extend(write.iter().filter(|path| touches_hidden(path) || below_hidden(path)).cloned());
     (read, vec![root])
 }
 

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::io::{Seek, SeekFrom, Write};
 use std::net::TcpListener as StdTcpListener;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -159,7 +160,9 @@ impl LocalRunner {
         let failed = |error: std::io::Error| {
             SandboxError::Unavailable(format!("no temporary directory: {}", in_words(&error)))
         };
-        let made = tempfile::Builder::new().prefix("gimlet-").tempdir().map_err(failed)?;
+        let own = std::fs::Permissions::from_mode(0o700);
+        let made = tempfile::Builder::new().prefix("gimlet-").permissions(own).tempdir();
+        let made = made.map_err(failed)?;
         let path = std::fs::canonicalize(made.path()).map_err(failed)?;
         *tmp = Some(made);
         Ok(path)

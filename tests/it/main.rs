@@ -17,6 +17,8 @@
 
 mod approvals;
 mod cli;
+#[cfg(target_os = "linux")]
+mod escape;
 mod planted;
 #[cfg(target_os = "linux")]
 mod proxy;

@@ -91,6 +91,7 @@ const FIXTURES: &[(&str, &str, &str)] = &[
     ("request", "src/model/tests.rs", "prompt.json"),
     ("fake", "src/model/fake.rs", ""),
     ("tool_specs", "src/tools/schema.rs", ""),
+    ("escape", "tests/it/escape.rs", ""),
 ];
 const TOP_LEVEL: &[&str] = &[
     ".cargo",

@@ -192,6 +192,13 @@ impl Running {
     }
 }
 
+/// Copies a program into a folder. By a process of its own: a child that another thread starts
+/// meanwhile would hold the copy open for writing, and it could not be executed.
+pub(crate) fn copy_program(program: &Path, folder: &Path) {
+    let copied = Command::new("cp").arg(program).arg(folder).status().unwrap();
+    assert!(copied.success(), "{} cannot be copied", program.display());
+}
+
 /// Copies a folder with all below it.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
