@@ -5,7 +5,6 @@
 //! `main` hands `helper::run_if_asked` the process when it was re-executed as the helper.
 
 use std::fmt;
-use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
