@@ -770,7 +770,7 @@ async fn a_refusal_by_policy_beats_every_grant() {
 async fn damaged_approvals_allow_nothing_and_are_said_once() {
     let world = World::new(UNTRUSTED);
     crate::store::atomic::write_private(&lasting::approvals_path(&world.state()), b"{").unwrap();
-    let mut front = world.start(&[vec![run("make")], vec![run("make")], vec![run("test")]]);
+    let mut front = world.start(&[vec![run("make")], vec![run("make")], vec![run("deploy")]]);
     assert_eq!(front.turn(|_| allow(AnswerScope::Always)).await.len(), 1);
     // It could not be kept for good, so it holds for the session.
     front.turn(nobody).await;
