@@ -8,6 +8,7 @@ mod bus;
 mod calls;
 mod mcp;
 mod opening;
+mod processes;
 mod session;
 mod settings;
 mod turn;

@@ -7,7 +7,8 @@ mod command;
 mod decide;
 
 pub(crate) use command::is_known_read_only;
-pub(crate) use decide::{Circumstances, Obstacle, decide, find_write_obstacle};
+pub(crate) use decide::{Circumstances, InputReach, Obstacle};
+pub(crate) use decide::{decide, decide_input, find_write_obstacle};
 pub(crate) use decide::{GIT_PROTECTED, PROTECTED};
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::policy::{Circumstances, decide, is_known_read_only};
+use crate::policy::{Circumstances, InputReach, decide, decide_input, is_known_read_only};
 use crate::protocol::{
     ApprovalPolicy, ChangeKind, CommandLine, DecisionAction, Effect, FileChange, GitAccess,
     Justification, Network, Pattern, ProcessId, RemoteHints, SandboxLevel, SandboxMode,
@@ -126,7 +126,10 @@ fn every_line_of_the_table_is_decided_as_it_says() {
         let home = Path::new("/home/u");
         let around =
             Circumstances { approval, sandbox: &sandbox, level, fallback, interactive, home };
-        let decision = decide(&effect, &around);
+        let decision = match case.ends_with("input: further ") {
+            true => decide_input(InputReach::Further, &around),
+            false => decide(&effect, &around),
+        };
         assert!(!decision.reason.is_empty() && !decision.reason.ends_with('.'), "{line}");
         let actual = match decision.action {
             DecisionAction::Allow => "allow",

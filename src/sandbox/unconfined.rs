@@ -94,6 +94,7 @@ fn start(program: &str, request: &ExecRequest) -> io::Result<Process> {
     let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     Ok(Process {
         control: Box::new(Group { child, group }),
+        input: None,
         output: Box::new(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?),
     })
 }
