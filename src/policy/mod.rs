@@ -8,8 +8,8 @@ mod decide;
 
 pub(crate) use command::is_known_read_only;
 pub(crate) use decide::{Circumstances, InputReach, Obstacle};
-pub(crate) use decide::{decide, decide_input, find_write_obstacle};
 pub(crate) use decide::{GIT_PROTECTED, PROTECTED};
+pub(crate) use decide::{decide, decide_input, find_write_obstacle};
 
 #[cfg(test)]
 mod tests;

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Network, Pattern, SandboxMode, SandboxPolicy};
-use crate::sandbox::{ResourceLimits, TerminalSize};
 use crate::sandbox::overlay::{MountPoint, Overlay, TMP, build_overlays, opens_all};
+use crate::sandbox::{ResourceLimits, TerminalSize};
 
 /// Files below `/dev` that programs expect to write, and that hold nothing.
 ///

@@ -31,8 +31,8 @@ use crate::sandbox::plan::{Facts, SandboxPlan, build_plan};
 use crate::sandbox::privileges::adopt_orphans;
 use crate::sandbox::probe::findings;
 use crate::sandbox::process_tree::kill_orphans;
-use crate::sandbox::repositories::Walks;
 use crate::sandbox::pty::await_terminal;
+use crate::sandbox::repositories::Walks;
 use crate::sandbox::streams::send_descriptors;
 use crate::sandbox::{
     CommandRunner, ExecRequest, ExitState, Input, LevelReport, LimitHit, Process, ProcessControl,
@@ -169,7 +169,8 @@ impl LocalRunner {
         plan: &SandboxPlan,
         ends: HelperEnds,
     ) -> Result<Supervisor, SandboxError> {
-        start(&self.helper, request, plan, ends).map_err(|error| SandboxError::Spawn(describe(&error)))
+        start(&self.helper, request, plan, ends)
+            .map_err(|error| SandboxError::Spawn(describe(&error)))
     }
 }
 

@@ -150,8 +150,7 @@ pub(crate) async fn run(
         command,
         place,
     };
-    let process =
-        RunningProcess::start(&*cx.runner, start).map_err(|error| spawn_error(&error))?;
+    let process = RunningProcess::start(&*cx.runner, start).map_err(|error| spawn_error(&error))?;
     let wait = match (wish.yield_time_ms, timeout) {
         // Who only says how long it may take waits for its end.
         (None, Some(timeout)) => timeout.saturating_add(WAIT_MAX),

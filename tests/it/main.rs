@@ -17,6 +17,8 @@
 
 mod cli;
 mod planted;
+#[cfg(target_os = "linux")]
+mod processes;
 mod resume;
 #[cfg(target_os = "linux")]
 mod sandbox;
