@@ -4,6 +4,7 @@
 //! output it had, or the word "interrupted". Runs nothing. Called by `Engine::start` and, for
 //! the items that open the first turn, by `session.rs`.
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ use crate::protocol::CallOutcome;
 use crate::protocol::Event;
 use crate::protocol::EventMsg;
 use crate::protocol::OutputBody;
+use crate::protocol::ProcessId;
 use crate::protocol::ResponseItem;
 use crate::protocol::SandboxLevel;
 use crate::protocol::SandboxMode;
@@ -58,6 +60,8 @@ struct Past {
     turn: TurnId,
     /// What was undone or redone since the last turn.
     restored: Vec<RestoredNote>,
+    /// The last id of a command that outlived its call.
+    last_process: ProcessId,
     /// What has to be written to make the log whole.
     mending: Vec<Said>,
 }
@@ -118,6 +122,7 @@ impl Session {
         if session.config.mask_secrets {
             session.bus.set_masking(Masking::new(token_seed(&session.config), &secrets));
         }
+        session.desk.processes.start_after(past.last_process);
         let resumed = matches!(history, History::Resume(_));
         let events = session.opening_events(resumed, past.instructions.as_deref());
         session.opening = events.into_iter().map(|msg| (None, msg)).chain(past.mending).collect();
@@ -254,6 +259,7 @@ fn read_past(mut loaded: Loaded) -> Past {
     };
     let mut turn_is_open = false;
     let mut ended: HashMap<CallId, OutputBody> = HashMap::new();
+    let mut running: BTreeSet<ProcessId> = BTreeSet::new();
     for Event { turn, call_id, msg, .. } in std::mem::take(&mut loaded.events) {
         past.turn = past.turn.max(turn);
         if let EventMsg::SessionStarted { instructions: Some(text), .. } = msg {
@@ -271,9 +277,17 @@ fn read_past(mut loaded: Loaded) -> Past {
             past.restored.push(RestoredNote { turn, direction, changes });
         } else if let EventMsg::ToolCallEnd { output, .. } = msg {
             ended.extend(call_id.map(|id| (id, output.body())));
+        } else if let EventMsg::ProcessStarted { process, .. } = msg {
+            past.last_process = past.last_process.max(process);
+            running.insert(process);
+        } else if let EventMsg::ProcessEnded { process, .. } = msg {
+            running.remove(&process);
         }
     }
     past.mending = describe_damage(&loaded).into_iter().map(|msg| (None, msg)).collect();
+    // What a process leaves running ends with it, whatever ended the process.
+    let over = |process| (None, EventMsg::ProcessEnded { process, exit_code: None });
+    past.mending.extend(running.into_iter().map(over));
     mend(&mut past, turn_is_open, ended);
     past
 }

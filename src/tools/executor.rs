@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::policy;
+use crate::policy::InputReach;
 use crate::protocol::Answer;
 use crate::protocol::ApprovalDecision;
 use crate::protocol::ApprovalPolicy;
@@ -23,10 +24,14 @@ use crate::protocol::Decision;
 use crate::protocol::DecisionAction;
 use crate::protocol::Effect;
 use crate::protocol::EventMsg;
+use crate::protocol::Network;
 use crate::protocol::OutputBody;
+use crate::protocol::ProcessId;
+use crate::protocol::SandboxMode;
 use crate::protocol::SideEffects;
 use crate::protocol::ToolCall;
 use crate::protocol::ToolOutput;
+use crate::protocol::ToolPayload;
 use crate::protocol::ToolSpec;
 use crate::protocol::WarningKind;
 use crate::sandbox::CommandRunner;
@@ -151,7 +156,7 @@ impl Executor {
         };
         let (real_call, real_planned) =
             real.as_ref().map_or((call, planned), |(call, planned)| (call, planned));
-        let decision = self.judge(call, &real_planned.effect);
+        let decision = self.judge(call, &real_planned.effect).await;
         let confined = decision.action != DecisionAction::AllowUnsandboxed
             && decision.action != DecisionAction::AskUnsandboxed;
         self.begin(call, &planned.effect, &decision).await;
@@ -205,20 +210,38 @@ impl Executor {
         }
     }
 
-    fn judge(&self, call: &ToolCall, effect: &Effect) -> Decision {
-        policy::decide(
-            effect,
-            &call.name.0,
-            &policy::Circumstances {
-                approval: self.turn.approval,
-                sandbox: &self.turn.sandbox,
-                level: self.turn.sandbox_level,
-                fallback: self.turn.sandbox_fallback,
-                interactive: self.turn.interactive,
-                home: &self.turn.home,
-                rules: &self.turn.rules,
-            },
-        )
+    async fn judge(&self, call: &ToolCall, effect: &Effect) -> Decision {
+        let around = policy::Circumstances {
+            approval: self.turn.approval,
+            sandbox: &self.turn.sandbox,
+            level: self.turn.sandbox_level,
+            fallback: self.turn.sandbox_fallback,
+            interactive: self.turn.interactive,
+            home: &self.turn.home,
+            rules: &self.turn.rules,
+        };
+        match effect {
+            Effect::Input { process } => {
+                let reach = self.reach_of(*process).await;
+                policy::decide_input(reach, effect, &call.name.0, &around)
+            }
+            effect => policy::decide(effect, &call.name.0, &around),
+        }
+    }
+
+    /// Compares what confines a running command with what confines commands now.
+    async fn reach_of(&self, process: ProcessId) -> InputReach {
+        // One that is gone reaches nothing; the handler says that it is.
+        let Ok(process) = self.link.find_process(process).await else { return InputReach::AsNow };
+        let now = &self.turn.sandbox;
+        let within = match process.sandbox() {
+            None => now.mode == SandboxMode::DangerFullAccess,
+            Some(its) => {
+                let only_reads = its.mode == SandboxMode::ReadOnly && its.network == Network::Off;
+                its == now || (only_reads && its.deny_read == now.deny_read)
+            }
+        };
+        if within { InputReach::AsNow } else { InputReach::Further }
     }
 
     /// Writes the call down before anything happens.
@@ -495,12 +518,19 @@ fn show(effect: &Effect, call: &ToolCall) -> String {
             files.collect::<Vec<_>>().join("\n")
         }
         Effect::Run { command, .. } => command.shown(),
-        Effect::Input { process } => format!("input to process {process}"),
+        Effect::Input { process } => format!("input to command {process}: {}", typed(call)),
         Effect::Fetch { url } => url.clone(),
         Effect::Remote { server, tool, arguments, .. } => format!("{server}: {tool} {arguments}"),
         Effect::Agent { role } => format!("agent {role}"),
     };
     text::ansi::visible(&shown).into_owned()
+}
+
+/// Returns what a call would type into a running command.
+fn typed(call: &ToolCall) -> String {
+    let ToolPayload::Function { arguments } = &call.payload else { return String::new() };
+    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+    arguments.get("chars").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 fn denied(reason: String, stop: Option<Stop>) -> Ended {

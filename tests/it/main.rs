@@ -28,6 +28,8 @@ mod hostile;
 mod hygiene;
 mod masking;
 mod planted;
+#[cfg(target_os = "linux")]
+mod processes;
 mod resume;
 #[cfg(target_os = "linux")]
 mod sandbox;

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Network, Pattern, SandboxMode, SandboxPolicy};
-use crate::sandbox::ResourceLimits;
 use crate::sandbox::linux::overlay::{MountPoint, Overlay, TMP, build_overlays, opens_all};
+use crate::sandbox::{ResourceLimits, TerminalSize};
 
 /// Files below `/dev` that programs expect to write, and that hold nothing.
 ///
@@ -89,6 +89,9 @@ pub(crate) struct SandboxPlan {
     /// Whether it has the streams that come over the line, instead of an output pipe.
     #[serde(default)]
     pub(crate) streams_passed: bool,
+    /// The terminal it makes itself; the helper's output is the line for our end of it.
+    #[serde(default)]
+    pub(crate) terminal: Option<TerminalSize>,
 }
 
 /// How a command is confined.
@@ -164,7 +167,7 @@ pub(crate) fn build_plan(
         env.retain(|(name, _)| !matches!(name.as_str(), "TMPDIR" | "TMP" | "TEMP"));
         env.push(("TMPDIR".to_owned(), TMP.to_owned()));
     }
-    SandboxPlan { cwd, env, confinement, streams_passed: false }
+    SandboxPlan { cwd, env, confinement, streams_passed: false, terminal: None }
 }
 
 fn build_confinement(policy: &SandboxPolicy, facts: &Facts, limits: ResourceLimits) -> Confinement {
