@@ -147,7 +147,7 @@ fn check_decisions(name: &str, rules: &Rules) {
             home,
             rules,
         };
-        let decision = match case.ends_with("input: further ") {
+        let decision = match case.trim_end().ends_with("input: further") {
             true => decide_input(InputReach::Further, &effect, "a_tool", &around),
             false => decide(&effect, "a_tool", &around),
         };
