@@ -4,6 +4,7 @@
 //! below; the session's insides see no front end, read no environment and print nothing.
 //! Built by `cli`, or by a program that uses the crate.
 
+mod approvals;
 mod bus;
 mod calls;
 mod masking;
@@ -159,3 +160,6 @@ impl std::fmt::Debug for Engine {
         f.debug_struct("Engine").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod approvals_tests;

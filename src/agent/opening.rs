@@ -11,6 +11,8 @@ use crate::agent::Engine;
 use crate::agent::History;
 use crate::agent::SessionSpec;
 use crate::agent::StartError;
+use crate::agent::approvals::Approvals;
+use crate::agent::approvals::PastApprovals;
 use crate::agent::bus::Bus;
 use crate::agent::masking::Masking;
 use crate::agent::notes::RestoredNote;
@@ -31,6 +33,7 @@ use crate::protocol::CallId;
 use crate::protocol::CallOutcome;
 use crate::protocol::Event;
 use crate::protocol::EventMsg;
+use crate::protocol::Network;
 use crate::protocol::OutputBody;
 use crate::protocol::ResponseItem;
 use crate::protocol::SandboxLevel;
@@ -58,6 +61,7 @@ struct Past {
     turn: TurnId,
     /// What was undone or redone since the last turn.
     restored: Vec<RestoredNote>,
+    approvals: PastApprovals,
     /// What has to be written to make the log whole.
     mending: Vec<Said>,
 }
@@ -92,6 +96,12 @@ impl Session {
             Some(text) => Arc::from(text),
             None => prompt::build_instructions(read_own_instructions(&config).as_deref()),
         };
+        let approvals = Approvals::new(
+            id,
+            config.directories.state.clone(),
+            config.project_root.clone(),
+            past.approvals,
+        );
         let files = past.conversation.items().is_empty().then(|| load_files(&config));
         let mut session = Self {
             id,
@@ -109,7 +119,7 @@ impl Session {
             files,
             registry: None,
             servers: Vec::new(),
-            desk: Desk::default(),
+            desk: Desk::new(approvals),
             snapshots: open_snapshots(&config),
             restored: past.restored,
             config,
@@ -169,7 +179,18 @@ impl Session {
                 ),
             });
         }
-        let confined = self.config.sandbox.mode != SandboxMode::DangerFullAccess;
+        let settings = &self.config.sandbox;
+        let confined = settings.mode != SandboxMode::DangerFullAccess;
+        let hosts = matches!(settings.network, Network::Hosts(_));
+        if hosts && confined && self.around.level < SandboxLevel::Full {
+            let message = "allowed_hosts needs the full sandbox, which this machine does not have; \
+                commands reach no network";
+            events.push(EventMsg::Warning {
+                kind: WarningKind::Sandbox,
+                message: message.to_owned(),
+                hint: Some("network_access = true would open all of it".to_owned()),
+            });
+        }
         if confined && self.around.level < SandboxLevel::Reduced {
             events.push(EventMsg::Warning {
                 kind: WarningKind::Sandbox,
@@ -187,7 +208,7 @@ impl Session {
         let environment = prompt::read_environment(
             &self.config.cwd,
             &self.around.shell,
-            &self.settings.sandbox_policy(),
+            &self.settings.policy_at(self.around.level),
             approval,
         );
         if self.conversation.items().is_empty() {
@@ -256,6 +277,7 @@ fn read_past(mut loaded: Loaded) -> Past {
     let mut ended: HashMap<CallId, OutputBody> = HashMap::new();
     for Event { turn, call_id, msg, .. } in std::mem::take(&mut loaded.events) {
         past.turn = past.turn.max(turn);
+        past.approvals.fold(&msg);
         if let EventMsg::SessionStarted { instructions: Some(text), .. } = msg {
             past.instructions = Some(text);
         } else if let EventMsg::RequestStarted { tools: Some(tools), .. } = msg {
@@ -272,6 +294,9 @@ fn read_past(mut loaded: Loaded) -> Past {
         } else if let EventMsg::ToolCallEnd { output, .. } = msg {
             ended.extend(call_id.map(|id| (id, output.body())));
         }
+    }
+    if loaded.bad_lines > 0 || loaded.broken_links > 0 {
+        past.approvals.distrust();
     }
     past.mending = describe_damage(&loaded).into_iter().map(|msg| (None, msg)).collect();
     mend(&mut past, turn_is_open, ended);

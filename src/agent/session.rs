@@ -4,7 +4,6 @@
 //! at once: the turn (which borrows the conversation), what comes over the turn's link, and
 //! new `Op`s. It runs no tool and speaks to no model itself. Started by `Engine::start`.
 
-use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::approvals::Approvals;
 use crate::agent::bus::Bus;
 use crate::agent::notes::RestoredNote;
 use crate::agent::opening::Said;
@@ -27,8 +27,6 @@ use crate::mcp::McpClient;
 use crate::model::DriverFactory;
 use crate::prompt::InstructionFiles;
 use crate::prompt::PromptContext;
-use crate::protocol::Answer;
-use crate::protocol::AskId;
 use crate::protocol::ErrorKind;
 use crate::protocol::Event;
 use crate::protocol::EventMsg;
@@ -89,10 +87,9 @@ pub(super) struct Session {
 }
 
 /// What is on the session's desk while a turn runs: open questions, waiting messages, wishes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Desk {
-    asks: HashMap<AskId, oneshot::Sender<Answer>>,
-    asked: u64,
+    approvals: Approvals,
     queue: VecDeque<Queued>,
     stop: Option<StopCause>,
     shutdown: bool,
@@ -166,7 +163,7 @@ impl Session {
                 input: queued.input.clone(),
                 model: self.settings.model.clone(),
                 approval: self.settings.approval,
-                sandbox: self.settings.sandbox_policy(),
+                sandbox: self.settings.policy_at(self.around.level),
             })
             .await;
         self.desk.stop = None;
@@ -259,7 +256,7 @@ impl Session {
         while let Ok(request) = link.try_recv() {
             desk.take_request(request, bus, interactive).await;
         }
-        desk.asks.clear();
+        desk.approvals.end_turn();
         ended
     }
 
@@ -345,6 +342,11 @@ impl Session {
 }
 
 impl Desk {
+    /// Returns an empty desk that remembers these approvals.
+    pub(super) fn new(approvals: Approvals) -> Self {
+        Self { approvals, queue: VecDeque::new(), stop: None, shutdown: false }
+    }
+
     /// Takes what a turn or one of its calls says.
     async fn take_request(&mut self, request: SessionRequest, bus: &mut Bus, interactive: bool) {
         match request {
@@ -359,19 +361,7 @@ impl Desk {
                 let _ = revealed.send(bus.masking().reveal(call, place));
             }
             SessionRequest::Ask { call_id, ask: question, answer } => {
-                self.asked += 1;
-                let ask = AskId(self.asked);
-                let opened = EventMsg::AskOpened { ask, question };
-                bus.emit_for(Some(call_id.clone()), None, opened).await;
-                if interactive {
-                    self.asks.insert(ask, answer);
-                    return;
-                }
-                let reason = "nobody is here to be asked".to_owned();
-                let declined = Answer::Declined { reason };
-                let msg = EventMsg::AskAnswered { ask, answer: declined.clone() };
-                bus.emit_for(Some(call_id), None, msg).await;
-                let _ = answer.send(declined);
+                self.approvals.ask(call_id, question, answer, (bus, interactive)).await;
             }
         }
     }
@@ -397,12 +387,7 @@ impl Desk {
                 }
                 self.report_queue(bus).await;
             }
-            Op::Answer { ask, answer } => {
-                if let Some(waiting) = self.asks.remove(&ask) {
-                    bus.emit(EventMsg::AskAnswered { ask, answer: answer.clone() }).await;
-                    let _ = waiting.send(answer);
-                }
-            }
+            Op::Answer { ask, answer } => self.approvals.answer(ask, answer, bus).await,
             Op::Interrupt { cause } => {
                 self.stop.get_or_insert(cause);
                 cancel.cancel();

@@ -6,6 +6,7 @@
 mod check;
 mod command;
 mod decide;
+pub(crate) mod grants;
 mod paths;
 mod rules;
 

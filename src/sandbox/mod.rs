@@ -5,7 +5,6 @@
 //! `main` hands `helper::run_if_asked` the process when it was re-executed as the helper.
 
 use std::fmt;
-use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
@@ -20,6 +19,7 @@ mod limits;
 mod linux;
 #[cfg(any(test, not(target_os = "linux")))]
 mod profile;
+mod proxy;
 mod run;
 #[cfg(not(target_os = "linux"))]
 mod unconfined;
@@ -31,6 +31,7 @@ pub use linux::{
     LocalRunner, RunnerSettings, level, level_under, load_memory_bytes, open_at_reduced_level,
     run_if_asked,
 };
+pub use proxy::{Attempt, AttemptLine, Verdict, attempt_line};
 pub use run::{OUTPUT_BYTES_MAX, RunLimits, likely_denied, run};
 #[cfg(not(target_os = "linux"))]
 pub use unconfined::{
@@ -49,6 +50,8 @@ pub struct ExecRequest {
     pub env: Vec<(String, String)>,
     /// What it can reach; `None` runs it outside the sandbox, by the user's own word only.
     pub sandbox: Option<SandboxPolicy>,
+    /// Where its attempts to reach hosts are told and asked; without it they are refused.
+    pub attempts: Option<AttemptLine>,
 }
 
 /// How well commands are confined here, for people.

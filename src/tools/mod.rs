@@ -12,9 +12,13 @@ use std::sync::Arc;
 use crate::model::catalog;
 use crate::model::catalog::ModelInfo;
 use crate::model::catalog::PatchTool;
-use crate::protocol::{Availability, Effect, ToolCall, ToolOutput, ToolSafety, ToolSpec};
+use crate::protocol::{
+    Availability, Effect, Hunk, HunkId, ToolCall, ToolOutput, ToolSafety, ToolSpec,
+};
 
 mod apply_patch;
+mod approval;
+mod attempts;
 mod context;
 pub(crate) mod edit;
 mod error;
@@ -77,6 +81,16 @@ pub trait ToolHandler: Send + Sync {
 
     /// Returns what this call would do. Pure; bad arguments end here.
     fn effect(&self, call: &ToolCall, cwd: &Path) -> Result<Effect, ToolError>;
+
+    /// Returns the parts of a call that a person can take or leave one by one. Pure.
+    fn hunks(&self, _call: &ToolCall) -> Vec<Hunk> {
+        Vec::new()
+    }
+
+    /// Returns the call with only these parts; `None` when nothing would be left. Pure.
+    fn keep_hunks(&self, _call: &ToolCall, _keep: &[HunkId]) -> Option<ToolCall> {
+        None
+    }
 
     /// Does it.
     fn run<'a>(

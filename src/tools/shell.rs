@@ -38,6 +38,7 @@ use crate::tools::BoxFuture;
 use crate::tools::ToolContext;
 use crate::tools::ToolError;
 use crate::tools::ToolHandler;
+use crate::tools::attempts::beside_attempts;
 use crate::tools::files::resolve_path;
 use crate::tools::schema::count_or_text;
 use crate::tools::schema::function_spec;
@@ -243,14 +244,18 @@ impl ToolHandler for ShellTool {
             let wanted = self.parse(call)?;
             let cwd = directory(wanted.workdir.as_deref(), &cx.turn.cwd)?;
             let limits = choose_limits(wanted.timeout_ms, cx.turn.command_timeout);
+            let (attempts, told) = sandbox::attempt_line();
             let request = ExecRequest {
                 argv: argv_of(&wanted.command, &cx.turn.env),
                 cwd,
                 env: cx.turn.env.to_vec(),
                 sandbox: cx.confined.then(|| cx.turn.sandbox.clone()),
+                attempts: Some(attempts),
             };
-            let result =
-                run_and_show(request, limits, cx).await.map_err(|error| spawn_error(&error))?;
+            let shown = wanted.command.shown();
+            let result = beside_attempts(run_and_show(request, limits, cx), told, (&shown, cx))
+                .await
+                .map_err(|error| spawn_error(&error))?;
             conclude(&result, limits, cx)
         })
     }
@@ -372,7 +377,8 @@ fn conclude(
     // A shell says 128 + n of a command that a signal ended; so does this.
     let exit_code = state.code.or(state.signal.map(|signal| 128 + signal));
     let stopped = cx.confined && sandbox::likely_denied(result);
-    if stopped && cx.turn.approval == ApprovalPolicy::OnFailure {
+    let asks = matches!(cx.turn.approval, ApprovalPolicy::OnFailure | ApprovalPolicy::Untrusted);
+    if stopped && asks {
         return Err(ToolError::SandboxDenied { output: text, exit_code });
     }
     let advice = if stopped { DENIAL_ADVICE } else { "" };

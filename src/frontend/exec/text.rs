@@ -197,6 +197,7 @@ impl HumanText {
             | EventMsg::ToolCallDelta { stream: OutputStream::Progress, .. }
             | EventMsg::AskOpened { .. }
             | EventMsg::AskAnswered { .. }
+            | EventMsg::GrantApplied { .. }
             | EventMsg::SnapshotTaken { .. }
             | EventMsg::TokenCount { .. }
             | EventMsg::Compacted { .. }

@@ -7,7 +7,7 @@
 //!
 //! Standard input is the plan as JSON, standard output is the command's, standard error is a
 //! socket to `runner.rs`. Over it goes one line per event: `X code`, `S signal`, `L what bound`
-//! (it ran into a limit and was killed), or an error (`N`, `D`, `U`, `P`) instead of them; back
+//! (it ran into a limit and was killed), `B` (with the listener of its proxy), or an error (`N`, `D`, `U`, `P`) instead of them; back
 //! come `I` and `T` (ask it, or all, to end) and the end of stream (kill all), which the system
 //! sends by itself when the program is gone.
 #![allow(unsafe_code)]

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::future::Future;
 use std::io::{Seek, SeekFrom, Write};
+use std::net::TcpListener as StdTcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
@@ -17,11 +18,13 @@ use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 use rustix::net::Shutdown;
-use tokio::net::UnixStream;
+use tokio::io::Interest;
 use tokio::net::unix::pipe;
+use tokio::net::{TcpListener, UnixStream};
 use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
 
-use crate::protocol::{SandboxLevel, SandboxMode, SandboxPolicy};
+use crate::protocol::{Network, SandboxLevel, SandboxMode, SandboxPolicy};
 use crate::sandbox::linux::explain::explain_plan;
 use crate::sandbox::linux::exposure;
 use crate::sandbox::linux::facts::{Question, load_facts};
@@ -32,8 +35,9 @@ use crate::sandbox::linux::privileges::adopt_orphans;
 use crate::sandbox::linux::probe::findings;
 use crate::sandbox::linux::process_tree::kill_orphans;
 use crate::sandbox::linux::repositories::Walks;
-use crate::sandbox::linux::streams::send_streams;
+use crate::sandbox::linux::streams::{receive_bytes, send_streams};
 use crate::sandbox::linux::watch::load_memory_bytes;
+use crate::sandbox::proxy::Proxy;
 use crate::sandbox::{
     CommandRunner, ExecRequest, ExitState, LevelReport, LimitHit, Process, ProcessControl,
     ResourceLimits, SandboxError, in_words,
@@ -140,6 +144,7 @@ impl LocalRunner {
             layers: findings.layers,
         };
         let mut facts = load_facts(&question, &self.memory.walks)?;
+        facts.attempts_heard = request.attempts.is_some();
         let is_writing = policy.mode == SandboxMode::WorkspaceWrite && policy.tmp;
         if findings.layers.namespaces.is_some() && is_writing {
             facts.private_tmp = Some(self.private_tmp()?);
@@ -233,8 +238,19 @@ fn start(
         pid,
         received: Vec::new(),
         cwd: request.cwd.clone(),
+        proxy: build_proxy(request, plan),
+        serving: JoinSet::new(),
     };
     Ok((supervisor, OwnedFd::from(output)))
+}
+
+/// Returns the proxy of a command that is to have one.
+fn build_proxy(request: &ExecRequest, plan: &SandboxPlan) -> Option<Proxy> {
+    plan.confinement.as_ref().filter(|confinement| confinement.proxied)?;
+    match &request.sandbox.as_ref()?.network {
+        Network::Hosts(hosts) => Some(Proxy::new(hosts, request.attempts.clone()?)),
+        Network::Off | Network::On => None,
+    }
 }
 
 /// Our end of the line to the supervisor. Dropping it closes the socket, upon which the
@@ -245,6 +261,10 @@ struct Supervisor {
     pid: Option<i32>,
     received: Vec<u8>,
     cwd: PathBuf,
+    /// The command's proxy, until its listener has come.
+    proxy: Option<Proxy>,
+    /// The proxy at work; it ends with this.
+    serving: JoinSet<()>,
 }
 
 impl ProcessControl for Supervisor {
@@ -303,12 +323,28 @@ impl Supervisor {
                 return Err(self.explain_silence().await);
             }
             let mut bytes = [0_u8; 1024];
-            match self.socket.try_read(&mut bytes) {
-                Ok(0) => return Err(self.explain_silence().await),
-                Ok(count) => self.received.extend(bytes.iter().take(count)),
+            let read = || receive_bytes(&self.socket, &mut bytes);
+            match self.socket.try_io(Interest::READABLE, read) {
+                Ok((0, _)) => return Err(self.explain_silence().await),
+                Ok((count, listener)) => {
+                    self.received.extend(bytes.iter().take(count));
+                    self.serve_proxy(listener);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(_) => return Err(self.explain_silence().await),
             }
+        }
+    }
+
+    /// Serves the command's proxy on a listener in its own network.
+    fn serve_proxy(&mut self, listener: Option<OwnedFd>) {
+        let Some(listener) = listener.map(StdTcpListener::from) else { return };
+        let Some(proxy) = self.proxy.take() else { return };
+        let listener =
+            listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
+        // One that cannot be served is closed, and the command reaches nothing.
+        if let Ok(listener) = listener {
+            self.serving.spawn(proxy.serve(listener));
         }
     }
 

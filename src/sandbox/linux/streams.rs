@@ -1,7 +1,8 @@
-//! The caller's own streams, handed over the line to the helper.
+//! Descriptors that travel over the line to the helper and back: the caller's own streams in,
+//! the listener of a command's proxy out.
 //!
-//! Descriptors travel as such, so that nothing but them is inherited. The same way a terminal
-//! that a helper makes can travel back. Used by `runner.rs` and `helper.rs`.
+//! They travel as such, so that nothing but them is inherited. The same way a terminal that a
+//! helper makes can travel back. Used by `runner.rs`, `helper.rs` and `init.rs`.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -41,4 +42,33 @@ pub(crate) fn receive_streams(line: &File) -> io::Result<[OwnedFd; 3]> {
         .flatten()
         .collect();
     fds.try_into().map_err(|_| io::Error::other("three streams were expected"))
+}
+
+/// Sends the listener of a proxy, as a line of its own.
+pub(crate) fn send_listener(line: &File, listener: BorrowedFd<'_>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut buffer = SendAncillaryBuffer::new(&mut space);
+    let fds = [listener];
+    if !buffer.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err(io::Error::other("no room for a listener"));
+    }
+    rustix::net::sendmsg(line, &[IoSlice::new(b"B \n")], &mut buffer, SendFlags::empty())?;
+    Ok(())
+}
+
+/// Reads bytes of a line, and a descriptor where one comes with them.
+pub(crate) fn receive_bytes(
+    line: impl AsFd,
+    bytes: &mut [u8],
+) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut buffer = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let received =
+        rustix::net::recvmsg(line.as_fd(), &mut [IoSliceMut::new(bytes)], &mut buffer, flags)?;
+    let fd = buffer.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    Ok((received.bytes, fd))
 }
