@@ -65,6 +65,7 @@ impl CommandRunner for FakeRunner {
         Ok(Process {
             output: Box::new(Cursor::new(output.as_bytes().to_vec())),
             control: Box::new(Ended(ExitState { code: Some(code), signal: None })),
+            input: None,
             output_bytes_max: None,
         })
     }

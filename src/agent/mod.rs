@@ -11,6 +11,7 @@ mod masking;
 mod mcp;
 mod notes;
 mod opening;
+mod processes;
 pub(crate) mod restore;
 mod session;
 mod settings;

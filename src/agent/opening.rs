@@ -4,6 +4,7 @@
 //! output it had, or the word "interrupted". Runs nothing. Called by `Engine::start` and, for
 //! the items that open the first turn, by `session.rs`.
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ use crate::protocol::Event;
 use crate::protocol::EventMsg;
 use crate::protocol::Network;
 use crate::protocol::OutputBody;
+use crate::protocol::ProcessId;
 use crate::protocol::ResponseItem;
 use crate::protocol::SandboxLevel;
 use crate::protocol::SandboxMode;
@@ -62,6 +64,8 @@ struct Past {
     /// What was undone or redone since the last turn.
     restored: Vec<RestoredNote>,
     approvals: PastApprovals,
+    /// The last id of a command that outlived its call.
+    last_process: ProcessId,
     /// What has to be written to make the log whole.
     mending: Vec<Said>,
 }
@@ -128,6 +132,7 @@ impl Session {
         if session.config.mask_secrets {
             session.bus.set_masking(Masking::new(token_seed(&session.config), &secrets));
         }
+        session.desk.processes.start_after(past.last_process);
         let resumed = matches!(history, History::Resume(_));
         let events = session.opening_events(resumed, past.instructions.as_deref());
         session.opening = events.into_iter().map(|msg| (None, msg)).chain(past.mending).collect();
@@ -275,6 +280,7 @@ fn read_past(mut loaded: Loaded) -> Past {
     };
     let mut turn_is_open = false;
     let mut ended: HashMap<CallId, OutputBody> = HashMap::new();
+    let mut running: BTreeSet<ProcessId> = BTreeSet::new();
     for Event { turn, call_id, msg, .. } in std::mem::take(&mut loaded.events) {
         past.turn = past.turn.max(turn);
         past.approvals.fold(&msg);
@@ -293,12 +299,20 @@ fn read_past(mut loaded: Loaded) -> Past {
             past.restored.push(RestoredNote { turn, direction, changes });
         } else if let EventMsg::ToolCallEnd { output, .. } = msg {
             ended.extend(call_id.map(|id| (id, output.body())));
+        } else if let EventMsg::ProcessStarted { process, .. } = msg {
+            past.last_process = past.last_process.max(process);
+            running.insert(process);
+        } else if let EventMsg::ProcessEnded { process, .. } = msg {
+            running.remove(&process);
         }
     }
     if loaded.bad_lines > 0 || loaded.broken_links > 0 {
         past.approvals.distrust();
     }
     past.mending = describe_damage(&loaded).into_iter().map(|msg| (None, msg)).collect();
+    // What a process leaves running ends with it, whatever ended the process.
+    let over = |process| (None, EventMsg::ProcessEnded { process, exit_code: None });
+    past.mending.extend(running.into_iter().map(over));
     mend(&mut past, turn_is_open, ended);
     past
 }

@@ -16,6 +16,7 @@ use crate::agent::approvals::Approvals;
 use crate::agent::bus::Bus;
 use crate::agent::notes::RestoredNote;
 use crate::agent::opening::Said;
+use crate::agent::processes::ProcessTable;
 use crate::agent::settings::Settings;
 use crate::agent::settings::Surroundings;
 use crate::agent::turn::RequestMemory;
@@ -91,6 +92,7 @@ pub(super) struct Session {
 pub(super) struct Desk {
     approvals: Approvals,
     queue: VecDeque<Queued>,
+    pub(super) processes: ProcessTable,
     stop: Option<StopCause>,
     shutdown: bool,
 }
@@ -121,7 +123,14 @@ impl Session {
                 self.user_turn(queued, &mut ops).await;
                 continue;
             }
-            match ops.recv().await {
+            let op = tokio::select! {
+                op = ops.recv() => op,
+                id = self.desk.processes.next_ended() => {
+                    self.desk.processes.report_end(id, &mut self.bus).await;
+                    continue;
+                }
+            };
+            match op {
                 // Nothing runs, so the message never waited and there is no queue to report.
                 Some(Op::UserTurn { input, overrides, when: When::Now | When::Queued }) => {
                     self.user_turn(Queued { input, overrides }, &mut ops).await;
@@ -130,6 +139,7 @@ impl Session {
                 None => break,
             }
         }
+        self.desk.processes.end_all(&mut self.bus).await;
         self.stop_servers().await;
         if let Some(snapshots) = &self.snapshots {
             snapshots.close().await;
@@ -247,6 +257,7 @@ impl Session {
                     Some(op) => desk.take_op(op, bus, &cancel).await,
                     None => desk.close(&cancel),
                 },
+                id = desk.processes.next_ended() => desk.processes.report_end(id, bus).await,
                 ended = &mut running => break ended,
             }
             if bus.has_failed() {
@@ -344,7 +355,13 @@ impl Session {
 impl Desk {
     /// Returns an empty desk that remembers these approvals.
     pub(super) fn new(approvals: Approvals) -> Self {
-        Self { approvals, queue: VecDeque::new(), stop: None, shutdown: false }
+        Self {
+            approvals,
+            processes: ProcessTable::default(),
+            queue: VecDeque::new(),
+            stop: None,
+            shutdown: false,
+        }
     }
 
     /// Takes what a turn or one of its calls says.
@@ -360,6 +377,7 @@ impl Desk {
             SessionRequest::Reveal { call, place, revealed } => {
                 let _ = revealed.send(bus.masking().reveal(call, place));
             }
+            SessionRequest::Process(request) => self.processes.take_request(request, bus).await,
             SessionRequest::Ask { call_id, ask: question, answer } => {
                 self.approvals.ask(call_id, question, answer, (bus, interactive)).await;
             }
@@ -396,7 +414,12 @@ impl Desk {
             Op::SetSettings { .. } => {
                 bus.emit(refused("settings change between turns".to_owned())).await;
             }
-            Op::Compact { .. } | Op::Restore { .. } | Op::StopProcess { .. } | Op::Pin { .. } => {
+            Op::StopProcess { process } => {
+                if !self.processes.stop(process) {
+                    bus.emit(refused(format!("no command {process} runs"))).await;
+                }
+            }
+            Op::Compact { .. } | Op::Restore { .. } | Op::Pin { .. } => {
                 bus.emit(refused("this version does not do that".to_owned())).await;
             }
         }
@@ -408,7 +431,7 @@ impl Desk {
         cancel.cancel();
     }
 
-    async fn report_queue(&self, bus: &mut Bus) {
+    async fn report_queue(&mut self, bus: &mut Bus) {
         let queue = self.queue.iter().map(|queued| queued.input.clone()).collect();
         bus.emit(EventMsg::QueueChanged { queue }).await;
     }

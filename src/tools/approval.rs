@@ -20,6 +20,7 @@ use crate::protocol::Reach;
 use crate::protocol::SandboxMode;
 use crate::protocol::ToolCall;
 use crate::protocol::ToolOutput;
+use crate::protocol::ToolPayload;
 use crate::text;
 use crate::tools::ToolError;
 use crate::tools::executor::Ended;
@@ -336,12 +337,19 @@ fn show(effect: &Effect, call: &ToolCall) -> String {
             files.collect::<Vec<_>>().join("\n")
         }
         Effect::Run { command, .. } => command.shown(),
-        Effect::Input { process } => format!("input to process {process}"),
+        Effect::Input { process } => format!("input to command {process}: {}", typed(call)),
         Effect::Fetch { url } => url.clone(),
         Effect::Remote { server, tool, arguments, .. } => format!("{server}: {tool} {arguments}"),
         Effect::Agent { role } => format!("agent {role}"),
     };
     text::ansi::visible(&shown).into_owned()
+}
+
+/// Returns what a call would type into a running command.
+fn typed(call: &ToolCall) -> String {
+    let ToolPayload::Function { arguments } = &call.payload else { return String::new() };
+    let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
+    arguments.get("chars").and_then(|chars| chars.as_str()).unwrap_or_default().to_owned()
 }
 
 fn failed(error: ToolError) -> Ended {

@@ -1,7 +1,8 @@
 //! A command's attempts to reach hosts: each is an event, and one that nobody listed a question.
 //!
 //! Knows no proxy but by what it says. What is asked here is answered and remembered as any
-//! approval. Called by `shell.rs` for the time a command runs.
+//! approval. Called by `shell.rs` and `exec_session.rs` while a call waits for its command; what
+//! a command attempts between two calls waits for the second.
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -26,7 +27,7 @@ const ASKED_MAX: usize = 16;
 /// is done is dropped.
 pub(super) async fn beside_attempts<T>(
     work: impl Future<Output = T>,
-    mut attempts: mpsc::Receiver<Attempt>,
+    attempts: &mut mpsc::Receiver<Attempt>,
     (command, cx): (&str, &ToolContext),
 ) -> T {
     let mut log = Log { cx, count: 0 };
@@ -144,7 +145,10 @@ mod tests {
     }
 
     /// Runs work beside attempts, answers `yes.test` with yes, and returns what was said.
-    async fn play(work: impl Future<Output = ()>, told: mpsc::Receiver<Attempt>) -> Vec<String> {
+    async fn play(
+        work: impl Future<Output = ()>,
+        mut told: mpsc::Receiver<Attempt>,
+    ) -> Vec<String> {
         let (cx, mut requests) = testing::context(Path::new("/w"), &Effect::None);
         let mut said = Vec::new();
         let listen = async {
@@ -173,12 +177,13 @@ mod tests {
                     | SessionRequest::Ask { .. }
                     | SessionRequest::Mask { .. }
                     | SessionRequest::Reveal { .. }
+                    | SessionRequest::Process(_)
                     | SessionRequest::Sync(_) => {}
                 }
             }
         };
         let run = async {
-            beside_attempts(work, told, ("make \u{1b}", &cx)).await;
+            beside_attempts(work, &mut told, ("make \u{1b}", &cx)).await;
             drop(cx);
         };
         tokio::join!(run, listen);

@@ -13,13 +13,17 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::policy;
+use crate::policy::InputReach;
 use crate::protocol::CallOutcome;
 use crate::protocol::ContentItem;
 use crate::protocol::Decision;
 use crate::protocol::DecisionAction;
 use crate::protocol::Effect;
 use crate::protocol::EventMsg;
+use crate::protocol::Network;
 use crate::protocol::OutputBody;
+use crate::protocol::ProcessId;
+use crate::protocol::SandboxMode;
 use crate::protocol::SideEffects;
 use crate::protocol::ToolCall;
 use crate::protocol::ToolOutput;
@@ -181,7 +185,7 @@ impl Executor {
     ) -> Result<Cleared, ToolError> {
         let real = self.put_secrets_back(&call, &planned).await?;
         let effect = real.as_ref().map_or(&planned.effect, |(_, real)| &real.effect);
-        let decision = self.judge(&call, effect);
+        let decision = self.judge(&call, effect).await;
         Ok(Cleared { call, planned, real, decision, told })
     }
 
@@ -215,20 +219,38 @@ impl Executor {
         }
     }
 
-    pub(super) fn judge(&self, call: &ToolCall, effect: &Effect) -> Decision {
-        policy::decide(
-            effect,
-            &call.name.0,
-            &policy::Circumstances {
-                approval: self.turn.approval,
-                sandbox: &self.turn.sandbox,
-                level: self.turn.sandbox_level,
-                fallback: self.turn.sandbox_fallback,
-                interactive: self.turn.interactive,
-                home: &self.turn.home,
-                rules: &self.turn.rules,
-            },
-        )
+    async fn judge(&self, call: &ToolCall, effect: &Effect) -> Decision {
+        let around = policy::Circumstances {
+            approval: self.turn.approval,
+            sandbox: &self.turn.sandbox,
+            level: self.turn.sandbox_level,
+            fallback: self.turn.sandbox_fallback,
+            interactive: self.turn.interactive,
+            home: &self.turn.home,
+            rules: &self.turn.rules,
+        };
+        match effect {
+            Effect::Input { process } => {
+                let reach = self.reach_of(*process).await;
+                policy::decide_input(reach, effect, &call.name.0, &around)
+            }
+            effect => policy::decide(effect, &call.name.0, &around),
+        }
+    }
+
+    /// Compares what confines a running command with what confines commands now.
+    async fn reach_of(&self, process: ProcessId) -> InputReach {
+        // One that is gone reaches nothing; the handler says that it is.
+        let Ok(process) = self.link.find_process(process).await else { return InputReach::AsNow };
+        let now = &self.turn.sandbox;
+        let within = match process.sandbox() {
+            None => now.mode == SandboxMode::DangerFullAccess,
+            Some(its) => {
+                let only_reads = its.mode == SandboxMode::ReadOnly && its.network == Network::Off;
+                its == now || (only_reads && its.deny_read == now.deny_read)
+            }
+        };
+        if within { InputReach::AsNow } else { InputReach::Further }
     }
 
     /// Writes the call down before anything happens.

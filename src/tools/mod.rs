@@ -22,11 +22,13 @@ mod attempts;
 mod context;
 pub(crate) mod edit;
 mod error;
+mod exec_session;
 mod executor;
 mod files;
 mod grep_files;
 mod list_dir;
 mod mcp;
+mod process;
 mod put_back;
 mod read_file;
 mod recording;
@@ -43,6 +45,7 @@ mod walk;
 pub(crate) mod testing;
 
 use apply_patch::{ApplyPatch, PatchForm};
+use exec_session::WriteStdin;
 use grep_files::GrepFiles;
 use list_dir::ListDir;
 use read_file::ReadFile;
@@ -50,11 +53,14 @@ use shell::{ShellForm, ShellTool};
 use update_plan::UpdatePlan;
 use view_image::ViewImage;
 
-pub use context::{SecretPlace, SessionLink, SessionRequest, ToolContext, TurnContext};
+pub use context::{
+    ProcessRequest, SecretPlace, SessionLink, SessionRequest, ToolContext, TurnContext,
+};
 pub use error::ToolError;
 pub use executor::{Executed, Executor, Prepared, Stop};
 pub use files::FileAccess;
 pub(crate) use mcp::build_mcp_tools;
+pub use process::RunningProcess;
 pub use registry::{Registration, ToolRegistry};
 pub use router::ToolRouter;
 pub use seen::SeenFiles;
@@ -115,6 +121,10 @@ pub(crate) fn builtin(model: &ModelInfo, shell_program: &str) -> Vec<Registratio
         shell(ShellForm::ExecCommand, catalog::ShellTool::ExecCommand),
         shell(ShellForm::Shell, catalog::ShellTool::Shell),
         shell(ShellForm::LocalShell, catalog::ShellTool::LocalShell),
+        Registration {
+            handler: Arc::new(WriteStdin),
+            offered: model.shell == catalog::ShellTool::ExecCommand,
+        },
         Registration::offered(ApplyPatch { form: patch_form }),
         Registration::offered(ReadFile),
         Registration::offered(ListDir),

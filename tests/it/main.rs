@@ -30,6 +30,8 @@ mod hygiene;
 mod masking;
 mod planted;
 #[cfg(target_os = "linux")]
+mod processes;
+#[cfg(target_os = "linux")]
 mod proxy;
 mod resume;
 #[cfg(target_os = "linux")]

@@ -93,6 +93,7 @@ fn start(errand: &Errand<'_>, control: &File) -> io::Result<(Pid, File)> {
     // Only the command's side holds its output open.
     rustix::stdio::dup2_stdout(rustix::stdio::stdin())?;
     rustix::stdio::dup2_stderr(rustix::stdio::stdin())?;
+    errand.leave_streams(rustix::stdio::stdin())?;
     Ok((child, ends))
 }
 

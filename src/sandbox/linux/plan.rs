@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Network, Pattern, SandboxMode, SandboxPolicy};
-use crate::sandbox::ResourceLimits;
 use crate::sandbox::linux::overlay::{MountPoint, Overlay, TMP, build_overlays, opens_all};
 use crate::sandbox::proxy::proxy_env;
+use crate::sandbox::{ResourceLimits, TerminalSize};
 
 /// Files below `/dev` that programs expect to write, and that hold nothing.
 ///
@@ -92,6 +92,9 @@ pub(crate) struct SandboxPlan {
     /// Whether it has the streams that come over the line, instead of an output pipe.
     #[serde(default)]
     pub(crate) streams_passed: bool,
+    /// The terminal it makes itself; the helper's output is the line for our end of it.
+    #[serde(default)]
+    pub(crate) terminal: Option<TerminalSize>,
 }
 
 /// How a command is confined.
@@ -174,7 +177,7 @@ pub(crate) fn build_plan(
         env.retain(|(name, _)| proxied.iter().all(|(proxy, _)| proxy != name));
         env.extend(proxied);
     }
-    SandboxPlan { cwd, env, confinement, streams_passed: false }
+    SandboxPlan { cwd, env, confinement, streams_passed: false, terminal: None }
 }
 
 fn build_confinement(policy: &SandboxPolicy, facts: &Facts, limits: ResourceLimits) -> Confinement {

@@ -20,7 +20,7 @@ pub(crate) use serve::Proxy;
 #[cfg(target_os = "linux")]
 pub(crate) const PORT: u16 = 61_080;
 /// Attempts that may wait to be taken note of.
-const ATTEMPTS_MAX: usize = 64;
+const ATTEMPTS_MAX: usize = 500;
 
 /// A connection that a command wants.
 #[derive(Debug)]
