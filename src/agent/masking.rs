@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::protocol::{
-    Ask, CallId, ContentItem, EventMsg, FileChange, OutputStream, ToolCall, ToolOutput,
+    Ask, CallId, ContentItem, Effect, EventMsg, FileChange, OutputStream, ToolCall, ToolOutput,
     ToolPayload, TurnOutcome,
 };
 use crate::text::secrets::{KnownSecret, MaskedStream, UnknownToken, Vault};
@@ -93,9 +93,17 @@ impl Masking {
             EventMsg::FilesChanged { changes, .. } | EventMsg::Restored { changes, .. } => {
                 mask_changes(vault, changes);
             }
-            EventMsg::AskOpened { question: Ask::Approval { reason, .. }, .. } => {
+            EventMsg::AskOpened {
+                question: Ask::Approval { reason, effect, shown, .. }, ..
+            } => {
                 mask_text(vault, reason);
+                // A host comes from the command that runs; other calls are the model's words.
+                if let Effect::Fetch { url } = effect {
+                    mask_text(vault, url);
+                    mask_text(vault, shown);
+                }
             }
+            EventMsg::NetworkAttempt { host, .. } => mask_text(vault, host),
             EventMsg::AskOpened { question: Ask::Elicitation { message, .. }, .. } => {
                 mask_text(vault, message);
             }
@@ -124,6 +132,7 @@ impl Masking {
             | EventMsg::ToolCallEnd { .. }
             | EventMsg::AskOpened { question: Ask::Question { .. }, .. }
             | EventMsg::AskAnswered { .. }
+            | EventMsg::GrantApplied { .. }
             | EventMsg::PlanUpdated { .. }
             | EventMsg::TokenCount { .. }
             | EventMsg::SnapshotTaken { .. }
@@ -132,7 +141,6 @@ impl Masking {
             | EventMsg::QueueChanged { .. }
             | EventMsg::ProcessEnded { .. }
             | EventMsg::SandboxLevel { .. }
-            | EventMsg::NetworkAttempt { .. }
             | EventMsg::McpServerStatus { error: None, .. }
             | EventMsg::AgentSpawned { .. }
             | EventMsg::LimitReached { .. } => {}

@@ -4,12 +4,14 @@
 //! below; the session's insides see no front end, read no environment and print nothing.
 //! Built by `cli`, or by a program that uses the crate.
 
+mod approvals;
 mod bus;
 mod calls;
 mod masking;
 mod mcp;
 mod notes;
 mod opening;
+mod processes;
 pub(crate) mod restore;
 mod session;
 mod settings;
@@ -159,3 +161,6 @@ impl std::fmt::Debug for Engine {
         f.debug_struct("Engine").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod approvals_tests;

@@ -4,6 +4,7 @@
 //! output it had, or the word "interrupted". Runs nothing. Called by `Engine::start` and, for
 //! the items that open the first turn, by `session.rs`.
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,6 +12,8 @@ use crate::agent::Engine;
 use crate::agent::History;
 use crate::agent::SessionSpec;
 use crate::agent::StartError;
+use crate::agent::approvals::Approvals;
+use crate::agent::approvals::PastApprovals;
 use crate::agent::bus::Bus;
 use crate::agent::masking::Masking;
 use crate::agent::notes::RestoredNote;
@@ -31,7 +34,9 @@ use crate::protocol::CallId;
 use crate::protocol::CallOutcome;
 use crate::protocol::Event;
 use crate::protocol::EventMsg;
+use crate::protocol::Network;
 use crate::protocol::OutputBody;
+use crate::protocol::ProcessId;
 use crate::protocol::ResponseItem;
 use crate::protocol::SandboxLevel;
 use crate::protocol::SandboxMode;
@@ -58,6 +63,9 @@ struct Past {
     turn: TurnId,
     /// What was undone or redone since the last turn.
     restored: Vec<RestoredNote>,
+    approvals: PastApprovals,
+    /// The last id of a command that outlived its call.
+    last_process: ProcessId,
     /// What has to be written to make the log whole.
     mending: Vec<Said>,
 }
@@ -92,6 +100,12 @@ impl Session {
             Some(text) => Arc::from(text),
             None => prompt::build_instructions(read_own_instructions(&config).as_deref()),
         };
+        let approvals = Approvals::new(
+            id,
+            config.directories.state.clone(),
+            config.project_root.clone(),
+            past.approvals,
+        );
         let files = past.conversation.items().is_empty().then(|| load_files(&config));
         let mut session = Self {
             id,
@@ -109,7 +123,7 @@ impl Session {
             files,
             registry: None,
             servers: Vec::new(),
-            desk: Desk::default(),
+            desk: Desk::new(approvals),
             snapshots: open_snapshots(&config),
             restored: past.restored,
             config,
@@ -118,6 +132,7 @@ impl Session {
         if session.config.mask_secrets {
             session.bus.set_masking(Masking::new(token_seed(&session.config), &secrets));
         }
+        session.desk.processes.start_after(past.last_process);
         let resumed = matches!(history, History::Resume(_));
         let events = session.opening_events(resumed, past.instructions.as_deref());
         session.opening = events.into_iter().map(|msg| (None, msg)).chain(past.mending).collect();
@@ -169,7 +184,18 @@ impl Session {
                 ),
             });
         }
-        let confined = self.config.sandbox.mode != SandboxMode::DangerFullAccess;
+        let settings = &self.config.sandbox;
+        let confined = settings.mode != SandboxMode::DangerFullAccess;
+        let hosts = matches!(settings.network, Network::Hosts(_));
+        if hosts && confined && self.around.level < SandboxLevel::Full {
+            let message = "allowed_hosts needs the full sandbox, which this machine does not have; \
+                commands reach no network";
+            events.push(EventMsg::Warning {
+                kind: WarningKind::Sandbox,
+                message: message.to_owned(),
+                hint: Some("network_access = true would open all of it".to_owned()),
+            });
+        }
         if confined && self.around.level < SandboxLevel::Reduced {
             events.push(EventMsg::Warning {
                 kind: WarningKind::Sandbox,
@@ -187,7 +213,7 @@ impl Session {
         let environment = prompt::read_environment(
             &self.config.cwd,
             &self.around.shell,
-            &self.settings.sandbox_policy(),
+            &self.settings.policy_at(self.around.level),
             approval,
         );
         if self.conversation.items().is_empty() {
@@ -254,8 +280,10 @@ fn read_past(mut loaded: Loaded) -> Past {
     };
     let mut turn_is_open = false;
     let mut ended: HashMap<CallId, OutputBody> = HashMap::new();
+    let mut running: BTreeSet<ProcessId> = BTreeSet::new();
     for Event { turn, call_id, msg, .. } in std::mem::take(&mut loaded.events) {
         past.turn = past.turn.max(turn);
+        past.approvals.fold(&msg);
         if let EventMsg::SessionStarted { instructions: Some(text), .. } = msg {
             past.instructions = Some(text);
         } else if let EventMsg::RequestStarted { tools: Some(tools), .. } = msg {
@@ -271,9 +299,20 @@ fn read_past(mut loaded: Loaded) -> Past {
             past.restored.push(RestoredNote { turn, direction, changes });
         } else if let EventMsg::ToolCallEnd { output, .. } = msg {
             ended.extend(call_id.map(|id| (id, output.body())));
+        } else if let EventMsg::ProcessStarted { process, .. } = msg {
+            past.last_process = past.last_process.max(process);
+            running.insert(process);
+        } else if let EventMsg::ProcessEnded { process, .. } = msg {
+            running.remove(&process);
         }
     }
+    if loaded.bad_lines > 0 || loaded.broken_links > 0 {
+        past.approvals.distrust();
+    }
     past.mending = describe_damage(&loaded).into_iter().map(|msg| (None, msg)).collect();
+    // What a process leaves running ends with it, whatever ended the process.
+    let over = |process| (None, EventMsg::ProcessEnded { process, exit_code: None });
+    past.mending.extend(running.into_iter().map(over));
     mend(&mut past, turn_is_open, ended);
     past
 }

@@ -4,7 +4,6 @@
 //! at once: the turn (which borrows the conversation), what comes over the turn's link, and
 //! new `Op`s. It runs no tool and speaks to no model itself. Started by `Engine::start`.
 
-use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,9 +12,11 @@ use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::approvals::Approvals;
 use crate::agent::bus::Bus;
 use crate::agent::notes::RestoredNote;
 use crate::agent::opening::Said;
+use crate::agent::processes::ProcessTable;
 use crate::agent::settings::Settings;
 use crate::agent::settings::Surroundings;
 use crate::agent::turn::RequestMemory;
@@ -27,8 +28,6 @@ use crate::mcp::McpClient;
 use crate::model::DriverFactory;
 use crate::prompt::InstructionFiles;
 use crate::prompt::PromptContext;
-use crate::protocol::Answer;
-use crate::protocol::AskId;
 use crate::protocol::ErrorKind;
 use crate::protocol::Event;
 use crate::protocol::EventMsg;
@@ -89,11 +88,11 @@ pub(super) struct Session {
 }
 
 /// What is on the session's desk while a turn runs: open questions, waiting messages, wishes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Desk {
-    asks: HashMap<AskId, oneshot::Sender<Answer>>,
-    asked: u64,
+    approvals: Approvals,
     queue: VecDeque<Queued>,
+    pub(super) processes: ProcessTable,
     stop: Option<StopCause>,
     shutdown: bool,
 }
@@ -124,7 +123,14 @@ impl Session {
                 self.user_turn(queued, &mut ops).await;
                 continue;
             }
-            match ops.recv().await {
+            let op = tokio::select! {
+                op = ops.recv() => op,
+                id = self.desk.processes.next_ended() => {
+                    self.desk.processes.report_end(id, &mut self.bus).await;
+                    continue;
+                }
+            };
+            match op {
                 // Nothing runs, so the message never waited and there is no queue to report.
                 Some(Op::UserTurn { input, overrides, when: When::Now | When::Queued }) => {
                     self.user_turn(Queued { input, overrides }, &mut ops).await;
@@ -133,6 +139,7 @@ impl Session {
                 None => break,
             }
         }
+        self.desk.processes.end_all(&mut self.bus).await;
         self.stop_servers().await;
         if let Some(snapshots) = &self.snapshots {
             snapshots.close().await;
@@ -166,7 +173,7 @@ impl Session {
                 input: queued.input.clone(),
                 model: self.settings.model.clone(),
                 approval: self.settings.approval,
-                sandbox: self.settings.sandbox_policy(),
+                sandbox: self.settings.policy_at(self.around.level),
             })
             .await;
         self.desk.stop = None;
@@ -250,6 +257,7 @@ impl Session {
                     Some(op) => desk.take_op(op, bus, &cancel).await,
                     None => desk.close(&cancel),
                 },
+                id = desk.processes.next_ended() => desk.processes.report_end(id, bus).await,
                 ended = &mut running => break ended,
             }
             if bus.has_failed() {
@@ -259,7 +267,7 @@ impl Session {
         while let Ok(request) = link.try_recv() {
             desk.take_request(request, bus, interactive).await;
         }
-        desk.asks.clear();
+        desk.approvals.end_turn();
         ended
     }
 
@@ -345,6 +353,17 @@ impl Session {
 }
 
 impl Desk {
+    /// Returns an empty desk that remembers these approvals.
+    pub(super) fn new(approvals: Approvals) -> Self {
+        Self {
+            approvals,
+            processes: ProcessTable::default(),
+            queue: VecDeque::new(),
+            stop: None,
+            shutdown: false,
+        }
+    }
+
     /// Takes what a turn or one of its calls says.
     async fn take_request(&mut self, request: SessionRequest, bus: &mut Bus, interactive: bool) {
         match request {
@@ -358,20 +377,9 @@ impl Desk {
             SessionRequest::Reveal { call, place, revealed } => {
                 let _ = revealed.send(bus.masking().reveal(call, place));
             }
+            SessionRequest::Process(request) => self.processes.take_request(request, bus).await,
             SessionRequest::Ask { call_id, ask: question, answer } => {
-                self.asked += 1;
-                let ask = AskId(self.asked);
-                let opened = EventMsg::AskOpened { ask, question };
-                bus.emit_for(Some(call_id.clone()), None, opened).await;
-                if interactive {
-                    self.asks.insert(ask, answer);
-                    return;
-                }
-                let reason = "nobody is here to be asked".to_owned();
-                let declined = Answer::Declined { reason };
-                let msg = EventMsg::AskAnswered { ask, answer: declined.clone() };
-                bus.emit_for(Some(call_id), None, msg).await;
-                let _ = answer.send(declined);
+                self.approvals.ask(call_id, question, answer, (bus, interactive)).await;
             }
         }
     }
@@ -397,12 +405,7 @@ impl Desk {
                 }
                 self.report_queue(bus).await;
             }
-            Op::Answer { ask, answer } => {
-                if let Some(waiting) = self.asks.remove(&ask) {
-                    bus.emit(EventMsg::AskAnswered { ask, answer: answer.clone() }).await;
-                    let _ = waiting.send(answer);
-                }
-            }
+            Op::Answer { ask, answer } => self.approvals.answer(ask, answer, bus).await,
             Op::Interrupt { cause } => {
                 self.stop.get_or_insert(cause);
                 cancel.cancel();
@@ -411,7 +414,12 @@ impl Desk {
             Op::SetSettings { .. } => {
                 bus.emit(refused("settings change between turns".to_owned())).await;
             }
-            Op::Compact { .. } | Op::Restore { .. } | Op::StopProcess { .. } | Op::Pin { .. } => {
+            Op::StopProcess { process } => {
+                if !self.processes.stop(process) {
+                    bus.emit(refused(format!("no command {process} runs"))).await;
+                }
+            }
+            Op::Compact { .. } | Op::Restore { .. } | Op::Pin { .. } => {
                 bus.emit(refused("this version does not do that".to_owned())).await;
             }
         }
@@ -423,7 +431,7 @@ impl Desk {
         cancel.cancel();
     }
 
-    async fn report_queue(&self, bus: &mut Bus) {
+    async fn report_queue(&mut self, bus: &mut Bus) {
         let queue = self.queue.iter().map(|queued| queued.input.clone()).collect();
         bus.emit(EventMsg::QueueChanged { queue }).await;
     }

@@ -13,6 +13,7 @@ use crate::model::catalog;
 use crate::protocol::ApprovalPolicy;
 use crate::protocol::ModelName;
 use crate::protocol::ModelSettings;
+use crate::protocol::Network;
 use crate::protocol::SandboxLevel;
 use crate::protocol::SandboxMode;
 use crate::protocol::SandboxPolicy;
@@ -72,7 +73,17 @@ impl Settings {
         self.output_schema = output_schema;
     }
 
-    /// Returns what commands and file tools can reach.
+    /// Returns what commands and file tools can reach with this much of a sandbox: single hosts
+    /// need a network of the command's own, else it has none.
+    pub(super) fn policy_at(&self, level: SandboxLevel) -> SandboxPolicy {
+        let mut policy = self.sandbox_policy();
+        if level < SandboxLevel::Full && matches!(policy.network, Network::Hosts(_)) {
+            policy.network = Network::Off;
+        }
+        policy
+    }
+
+    /// Returns what commands and file tools may reach.
     pub(super) fn sandbox_policy(&self) -> SandboxPolicy {
         self.config.sandbox.policy(self.sandbox, &self.config.cwd)
     }
@@ -114,7 +125,7 @@ impl Settings {
             home: self.config.directories.home.clone(),
             model: self.model.clone(),
             approval: self.approval,
-            sandbox: self.sandbox_policy(),
+            sandbox: self.policy_at(around.level),
             sandbox_level: around.level,
             sandbox_fallback: self.config.sandbox.fallback,
             env: Arc::clone(&around.env),

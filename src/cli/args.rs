@@ -109,6 +109,8 @@ pub(crate) enum Command {
     Login(LoginArgs),
     /// Delete the stored API key.
     Logout,
+    /// Show what you allowed for good, and take it back.
+    Approvals(ApprovalsArgs),
     /// Let a project's own configuration act.
     Trust(TrustArgs),
     /// Show which settings hold, and why.
@@ -334,6 +336,31 @@ pub(crate) struct LoginArgs {
 pub(crate) enum LoginCommand {
     /// Say which key is used and where it comes from.
     Status,
+}
+
+/// `approvals`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ApprovalsArgs {
+    /// What to do; lists when absent.
+    #[command(subcommand)]
+    pub command: Option<ApprovalsCommand>,
+    /// Print one JSON object.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// Below `approvals`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ApprovalsCommand {
+    /// List what is allowed in a project or always.
+    List,
+    /// Take one approval back; it will be asked again.
+    Revoke {
+        /// Its id, as listed.
+        id: String,
+    },
+    /// Take all back.
+    Clear,
 }
 
 /// `trust`.

@@ -61,6 +61,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Demo(args)) => commands::demo::run(args),
         Some(Command::Login(args)) => commands::login::run(&args, &settings),
         Some(Command::Logout) => commands::login::run_logout(),
+        Some(Command::Approvals(args)) => commands::approvals::run(&args),
         Some(Command::Trust(args)) => commands::trust::run(&args, &settings),
         Some(Command::Undo(args)) => commands::undo::run(&args, &settings),
         Some(Command::Redo(args)) => commands::undo::run_redo(&args, &settings),

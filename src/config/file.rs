@@ -166,6 +166,8 @@ pub struct WorkspaceWriteToml {
     pub writable_roots: Option<Vec<String>>,
     /// Whether commands reach the network.
     pub network_access: Option<bool>,
+    /// Hosts that commands reach while `network_access` is off.
+    pub allowed_hosts: Option<Vec<String>>,
     /// Closes TMPDIR.
     pub exclude_tmpdir_env_var: Option<bool>,
     /// Closes `/tmp`.

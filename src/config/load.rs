@@ -136,6 +136,7 @@ pub fn load(inputs: LoadInputs) -> Result<Loaded, ConfigError> {
         directories: inputs.directories,
         linked_profiles,
         cwd,
+        project_root: project_root.clone(),
         env: inputs.env,
         stored_key: inputs.stored_key,
         trusted,

@@ -11,7 +11,7 @@ use toml::Table;
 
 use crate::config::file::{
     ApprovalToml, ConfigToml, FallbackToml, InheritToml, McpServerToml, SandboxLimitsToml,
-    ShellEnvironmentToml, SnapshotsToml, parse_table,
+    ShellEnvironmentToml, SnapshotsToml, WorkspaceWriteToml, parse_table,
 };
 use crate::config::layers::{Explanation, Layer, Source, explain_key, merge_layers};
 use crate::config::provider::{OPENAI_KEY_VARIABLES, ProviderFacts, build_provider};
@@ -20,7 +20,8 @@ use crate::config::{
     SandboxSettings, ShellEnvironment, SnapshotSettings,
 };
 use crate::policy::Rules;
-use crate::protocol::{ApprovalPolicy, ModelName, Network, Pattern, SandboxLevel};
+use crate::protocol::{ApprovalPolicy, HostRule, ModelName, Network, Pattern, SandboxLevel};
+use crate::text::hosts::HostPattern;
 
 /// All that decides a configuration beside its layers.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub struct Facts {
     pub directories: Directories,
     /// The session's directory, absolute and real.
     pub cwd: PathBuf,
+    /// The root of the project it is in, absolute and real.
+    pub project_root: PathBuf,
     /// Our variables.
     pub env: BTreeMap<String, String>,
     /// The key in `auth.json`.
@@ -91,6 +94,7 @@ disabled_tools = []
 [sandbox_workspace_write]
 writable_roots = []
 network_access = false
+allowed_hosts = []
 exclude_tmpdir_env_var = false
 exclude_slash_tmp = false
 git = "ask"
@@ -236,7 +240,9 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
     }
     check_hidden(merged.deny_read.as_deref().unwrap_or_default())?;
     let approval = build_approval(merged.approval_policy, &mut notes);
+    let network = build_network(&merged.sandbox_workspace_write, &mut notes)?;
     let mut sandbox = build_sandbox(&merged, &facts.directories, &facts.session.add_dirs);
+    sandbox.network = network;
     let linked = facts.linked_profiles.iter().map(|path| path.to_string_lossy().into_owned());
     sandbox.deny_read.extend(linked.map(Pattern));
     // What a rule hides is hidden by the sandbox as well, and behind links.
@@ -249,6 +255,7 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
     Ok(Config {
         directories: facts.directories,
         cwd: facts.cwd,
+        project_root: facts.project_root,
         model: ModelName(model),
         provider,
         reasoning_effort: merged.model_reasoning_effort,
@@ -337,7 +344,7 @@ fn build_sandbox(
     SandboxSettings {
         mode: merged.sandbox_mode.unwrap_or_default(),
         writable_roots,
-        network: if workspace.network_access.unwrap_or(false) { Network::On } else { Network::Off },
+        network: Network::Off,
         tmp: !excludes_tmp,
         git: workspace.git.unwrap_or_default(),
         deny_read: build_deny_read(directories, merged.deny_read.as_deref().unwrap_or_default()),
@@ -349,6 +356,32 @@ fn build_sandbox(
         level_max: merged.sandbox_level_max.unwrap_or(SandboxLevel::Full),
         limits: build_limits(merged.sandbox_limits),
     }
+}
+
+/// Returns what of the network commands reach in workspace-write.
+fn build_network(
+    workspace: &WorkspaceWriteToml,
+    notes: &mut Vec<ConfigNote>,
+) -> Result<Network, ConfigError> {
+    let hosts = workspace.allowed_hosts.clone().unwrap_or_default();
+    for host in &hosts {
+        if let Err(problem) = HostPattern::parse(host) {
+            let key = "sandbox_workspace_write.allowed_hosts";
+            return Err(refuse(key, &problem, "for example: [\"crates.io\", \"*.npmjs.org:443\"]"));
+        }
+    }
+    if !workspace.network_access.unwrap_or(false) {
+        let rules = hosts.into_iter().map(HostRule).collect::<Vec<_>>();
+        return Ok(if rules.is_empty() { Network::Off } else { Network::Hosts(rules) });
+    }
+    if !hosts.is_empty() {
+        notes.push(ConfigNote {
+            message: "allowed_hosts narrows nothing, because network_access opens every host"
+                .to_owned(),
+            hint: Some("set sandbox_workspace_write.network_access to false".to_owned()),
+        });
+    }
+    Ok(Network::On)
 }
 
 fn build_limits(limits: SandboxLimitsToml) -> SandboxLimits {

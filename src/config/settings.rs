@@ -20,6 +20,8 @@ pub struct Config {
     pub directories: Directories,
     /// The session's directory, absolute and real.
     pub cwd: PathBuf,
+    /// The root of the project it is in, absolute and real.
+    pub project_root: PathBuf,
     /// The model.
     pub model: ModelName,
     /// The server that offers it.

@@ -78,6 +78,7 @@ impl Conversation {
             | EventMsg::ToolCallEnd { .. }
             | EventMsg::AskOpened { .. }
             | EventMsg::AskAnswered { .. }
+            | EventMsg::GrantApplied { .. }
             | EventMsg::PlanUpdated { .. }
             | EventMsg::FilesChanged { .. }
             | EventMsg::SnapshotTaken { .. }

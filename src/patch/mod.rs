@@ -25,6 +25,7 @@ mod lines;
 mod names;
 mod parse;
 mod reader;
+mod select;
 mod unified;
 
 pub(crate) use apply::{Applied, FileWrite, apply};
@@ -34,6 +35,7 @@ pub(crate) use chunk::{Body, Chunk};
 pub(crate) use detect::detect;
 pub(crate) use error::PatchError;
 pub(crate) use parse::{PATCH_BYTES_MAX, parse, parse_bytes};
+pub(crate) use select::{hunks, select};
 
 /// A patch, as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +44,9 @@ pub(crate) struct Patch {
     pub(crate) files: Vec<FilePatch>,
     /// How it was written.
     pub(crate) form: Form,
+    /// The directory that a command around the text changes to; part of the paths already, but
+    /// not of the texts.
+    pub(crate) workdir: Option<String>,
 }
 
 /// How a patch is written.

@@ -36,9 +36,9 @@ pub(crate) fn parse_bytes(text: impl Into<Bytes>) -> Result<Patch, PatchError> {
         return Err(syntax(1, problem));
     };
     let mut patch = if first.trim_ascii() == BEGIN.as_bytes() {
-        Patch { files: read_chunked(reader)?, form: Form::Chunks }
+        Patch { files: read_chunked(reader)?, form: Form::Chunks, workdir: None }
     } else if has_header(&reader) {
-        Patch { files: read_unified(reader)?, form: Form::Unified }
+        Patch { files: read_unified(reader)?, form: Form::Unified, workdir: None }
     } else {
         let problem =
             format!("expected `{BEGIN}` or the header of a unified diff, found {}", quoted(first));
@@ -46,6 +46,7 @@ pub(crate) fn parse_bytes(text: impl Into<Bytes>) -> Result<Patch, PatchError> {
     };
     if let Some(workdir) = workdir {
         move_below(&mut patch, &workdir);
+        patch.workdir = Some(workdir);
     }
     Ok(patch)
 }

@@ -129,11 +129,47 @@ fn decide_without_rules(effect: &Effect, around: &Circumstances<'_>) -> Decision
         Effect::Run { command, cwd: _, network: _, escalate } => {
             decide_run(command, escalate.as_ref(), around)
         }
-        Effect::Input { process: _ } => allow("the command was allowed to run"),
+        Effect::Input { process: _ } => judge_input(InputReach::AsNow, around),
         Effect::Fetch { url: _ } => decide_fetch(around),
         Effect::Remote { server: _, tool: _, arguments: _, hints } => decide_remote(*hints, around),
         Effect::Agent { role: _ } => allow("its own calls are judged one by one"),
     }
+}
+
+/// How far a running command reaches that is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InputReach {
+    /// No further than commands may now.
+    AsNow,
+    /// Further: it was let out of the sandbox, or the policy was wider when it started.
+    Further,
+}
+
+/// Decides what happens with input of this tool to a running command that reaches so far.
+pub(crate) fn decide_input(
+    reach: InputReach,
+    effect: &Effect,
+    tool: &str,
+    around: &Circumstances<'_>,
+) -> Decision {
+    let plain = judge_input(reach, around);
+    match around.rules.judge(&Subject { effect, tool, home: around.home }) {
+        None => plain,
+        Some(said) => apply_rule(said, plain, effect, around),
+    }
+}
+
+/// What a confined command is told to do stays within what it was allowed; for another one, its
+/// input is a command of its own.
+fn judge_input(reach: InputReach, around: &Circumstances<'_>) -> Decision {
+    if reach == InputReach::Further {
+        return ask(around, "the command it goes to reaches further than the sandbox".to_owned());
+    }
+    let is_free = around.sandbox.mode == SandboxMode::DangerFullAccess;
+    if is_free && around.approval == ApprovalPolicy::Untrusted {
+        return ask(around, "nothing confines the command it goes to".to_owned());
+    }
+    allow("the command it goes to was allowed to run, within these bounds")
 }
 
 fn decide_read(paths: &[PathBuf], around: &Circumstances<'_>) -> Decision {

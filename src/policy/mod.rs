@@ -6,6 +6,7 @@
 mod check;
 mod command;
 mod decide;
+pub(crate) mod grants;
 mod paths;
 mod rules;
 
@@ -13,8 +14,9 @@ pub(crate) use check::{CheckDecision, Checked, check};
 pub(crate) use command::is_known_read_only;
 #[cfg(fuzzing)]
 pub(crate) use command::read_words;
-pub(crate) use decide::{Circumstances, Obstacle, decide, find_write_obstacle};
+pub(crate) use decide::{Circumstances, InputReach, Obstacle};
 pub(crate) use decide::{GIT_PROTECTED, PROTECTED};
+pub(crate) use decide::{decide, decide_input, find_write_obstacle};
 pub(crate) use rules::{Origin, RuleError, RuleFile, Rules};
 
 #[cfg(test)]

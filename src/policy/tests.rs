@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::policy::check::{CheckDecision, Checked, check};
 use crate::policy::rules::Subject;
-use crate::policy::{Circumstances, Origin, RuleError, RuleFile, Rules, decide};
+use crate::policy::{Circumstances, InputReach, Origin, RuleError, RuleFile, Rules};
+use crate::policy::{decide, decide_input};
 use crate::protocol::{
     ApprovalPolicy, ChangeKind, CommandLine, DecisionAction, Effect, FileChange, GitAccess,
     Justification, Network, Pattern, ProcessId, RemoteHints, SandboxLevel, SandboxMode,
@@ -146,7 +147,10 @@ fn check_decisions(name: &str, rules: &Rules) {
             home,
             rules,
         };
-        let decision = decide(&effect, "a_tool", &around);
+        let decision = match case.trim_end().ends_with("input: further") {
+            true => decide_input(InputReach::Further, &effect, "a_tool", &around),
+            false => decide(&effect, "a_tool", &around),
+        };
         assert!(!decision.reason.is_empty() && !decision.reason.ends_with('.'), "{line}");
         let actual = match decision.action {
             DecisionAction::Allow => "allow",

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::{
-    Answer, ApprovalPolicy, Ask, AskId, CallId, Decision, Effect, FileChange, ModelName, ProcessId,
-    ResponseItem, RestoreDirection, RestoreWhat, SandboxLevel, SandboxPolicy, Seq, SessionId,
-    SnapshotId, ToolCall, ToolName, ToolOutput, ToolSpec, TurnId, UserInput,
+    Answer, AnswerScope, ApprovalPolicy, Ask, AskId, CallId, Decision, Effect, FileChange,
+    ModelName, ProcessId, ResponseItem, RestoreDirection, RestoreWhat, SandboxLevel, SandboxPolicy,
+    Seq, SessionId, SnapshotId, ToolCall, ToolName, ToolOutput, ToolSpec, TurnId, UserInput,
 };
 
 /// The version of the format, in every line.
@@ -169,6 +169,13 @@ pub enum EventMsg {
         ask: AskId,
         /// The answer.
         answer: Answer,
+    },
+    /// A call was let through by an approval that was given before, unasked.
+    GrantApplied {
+        /// The grant's id.
+        grant: String,
+        /// For how long it holds.
+        scope: AnswerScope,
     },
     /// The model's plan changed.
     PlanUpdated {
@@ -584,6 +591,7 @@ impl EventMsg {
             | Self::ToolCallEnd { .. }
             | Self::AskOpened { .. }
             | Self::AskAnswered { .. }
+            | Self::GrantApplied { .. }
             | Self::PlanUpdated { .. }
             | Self::FilesChanged { .. }
             | Self::SnapshotTaken { .. }

@@ -69,7 +69,8 @@ text_id!(
     ModelName
 );
 text_id!(
-    /// One hunk of a proposed patch: `<file index>.<hunk index>`.
+    /// One hunk of a proposed patch: `<file>.<change>`; files count from 1, and change 0 is what
+    /// happens to the file as a whole.
     HunkId
 );
 text_id!(

@@ -6,6 +6,7 @@
 
 mod effect;
 mod event;
+mod grant;
 mod ids;
 mod item;
 mod op;
@@ -19,6 +20,7 @@ pub use event::{
     McpStatus, OutputStream, PlanStatus, PlanStep, PrefixShare, StopCause, TokenUsage, TurnOutcome,
     WarningKind,
 };
+pub use grant::{Grant, GrantKey, Reach};
 pub use ids::{
     AskId, CallId, HunkId, ModelName, ProcessId, Seq, SessionId, SnapshotId, ToolName, TurnId,
 };
@@ -27,7 +29,7 @@ pub use item::{
     OutputBody, Reasoning, ResponseItem, Role, ToolCallOutput, WebSearchCall,
 };
 pub use op::{
-    Answer, AnswerScope, ApprovalDecision, Ask, Op, QueueEdit, RestoreDirection, RestoreWhat,
+    Answer, AnswerScope, ApprovalDecision, Ask, Hunk, Op, QueueEdit, RestoreDirection, RestoreWhat,
     SettingsPatch, UserInput, When,
 };
 pub use policy::{

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::{
-    ApprovalPolicy, AskId, Effect, HunkId, ModelName, ProcessId, SandboxMode, StopCause, ToolCall,
-    TurnId,
+    ApprovalPolicy, AskId, Effect, HunkId, ModelName, ProcessId, Reach, SandboxMode, StopCause,
+    ToolCall, TurnId,
 };
 
 /// What a front end asks of a session.
@@ -178,6 +178,15 @@ pub enum Ask {
         rule: Option<String>,
         /// Why it asks.
         reason: String,
+        /// What the call can reach once it is allowed.
+        #[serde(default)]
+        reach: Box<Reach>,
+        /// The parts of a patch that can be taken one by one.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        hunks: Vec<Hunk>,
+        /// For how long an approval can hold.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        scopes: Vec<AnswerScope>,
     },
     /// A question of the model's.
     Question {
@@ -195,6 +204,17 @@ pub enum Ask {
         /// The JSON schema of the form.
         schema: Value,
     },
+}
+
+/// One part of a patch that can be taken or left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hunk {
+    /// What the answer calls it.
+    pub id: HunkId,
+    /// The file as the patch names it.
+    pub path: PathBuf,
+    /// Its lines as the patch has them, with the line that names the file.
+    pub text: String,
 }
 
 /// The answer to an `Ask`.

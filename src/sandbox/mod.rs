@@ -5,12 +5,12 @@
 //! `main` hands `helper::run_if_asked` the process when it was re-executed as the helper.
 
 use std::fmt;
-use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::io::AsyncRead;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::protocol::{SandboxLevel, SandboxPolicy};
 
@@ -20,6 +20,7 @@ mod limits;
 mod linux;
 #[cfg(any(test, not(target_os = "linux")))]
 mod profile;
+mod proxy;
 mod run;
 #[cfg(not(target_os = "linux"))]
 mod unconfined;
@@ -31,7 +32,10 @@ pub use linux::{
     LocalRunner, RunnerSettings, level, level_under, load_memory_bytes, open_at_reduced_level,
     run_if_asked,
 };
-pub use run::{OUTPUT_BYTES_MAX, RunLimits, likely_denied, run};
+pub use proxy::{Attempt, AttemptLine, Verdict, attempt_line};
+pub use run::{
+    Capture, OUTPUT_BYTES_MAX, RunLimits, Wish, WishSender, attend, likely_denied, run, wishes,
+};
 #[cfg(not(target_os = "linux"))]
 pub use unconfined::{
     LocalRunner, RunnerSettings, level, level_under, load_memory_bytes, open_at_reduced_level,
@@ -49,6 +53,36 @@ pub struct ExecRequest {
     pub env: Vec<(String, String)>,
     /// What it can reach; `None` runs it outside the sandbox, by the user's own word only.
     pub sandbox: Option<SandboxPolicy>,
+    /// Where its attempts to reach hosts are told and asked; without it they are refused.
+    pub attempts: Option<AttemptLine>,
+}
+
+/// How large a terminal is, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSize {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub columns: u16,
+}
+
+impl Default for TerminalSize {
+    /// What programs take for granted.
+    fn default() -> Self {
+        Self { rows: 24, columns: 80 }
+    }
+}
+
+/// What a command reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Input {
+    /// Nothing.
+    #[default]
+    Empty,
+    /// What is written to a pipe.
+    Pipe,
+    /// What is typed into a terminal of its own, which is its output as well.
+    Terminal(TerminalSize),
 }
 
 /// How well commands are confined here, for people.
@@ -138,6 +172,16 @@ pub trait CommandRunner: Send + Sync {
     /// Dropping the `Process` kills the command and all it started.
     fn spawn(&self, request: ExecRequest) -> Result<Process, SandboxError>;
 
+    /// Starts a command that is written to while it runs.
+    fn spawn_with(&self, request: ExecRequest, input: Input) -> Result<Process, SandboxError> {
+        match input {
+            Input::Empty => self.spawn(request),
+            Input::Pipe | Input::Terminal(_) => {
+                Err(SandboxError::Unavailable("commands take no input here".to_owned()))
+            }
+        }
+    }
+
     /// Returns how well it confines commands under a policy, and why not fully; `env` is their
     /// environment.
     fn level_under(&self, policy: &SandboxPolicy, env: &[(String, String)]) -> LevelReport {
@@ -149,6 +193,8 @@ pub trait CommandRunner: Send + Sync {
 pub struct Process {
     /// Both streams in the order they came.
     pub output: Box<dyn AsyncRead + Send + Unpin>,
+    /// What it reads, where it reads anything; dropping it closes it.
+    pub input: Option<Box<dyn AsyncWrite + Send + Unpin>>,
     /// Its end, and the means to bring it about.
     pub control: Box<dyn ProcessControl>,
     /// How much it may print, in bytes; `None` is no bound.

@@ -206,6 +206,7 @@ fn start(command: &mut Command, output_bytes_max: Option<u64>) -> io::Result<Pro
         .spawn()?;
     Ok(Process {
         control: Box::new(Group::new(child)),
+        input: None,
         output: Box::new(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?),
         output_bytes_max,
     })

@@ -3,6 +3,7 @@
 //! Knows no session task, no tool and no screen; it is handed values and paths. Called by
 //! `agent/`, `tools/` and `cli/`.
 
+pub(crate) mod approvals;
 pub(crate) mod atomic;
 pub(crate) mod chain;
 pub(crate) mod commit;

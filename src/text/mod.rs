@@ -7,6 +7,7 @@ pub(crate) mod ansi;
 pub(crate) mod closest;
 pub(crate) mod diff;
 pub(crate) mod hex;
+pub(crate) mod hosts;
 pub(crate) mod secrets;
 pub(crate) mod truncate;
 

@@ -3,6 +3,8 @@
 //! The head shows how something began, the tail how it ended; with errors and test runs the
 //! tail matters most, so neither is ever dropped alone. Called wherever text reaches a model.
 
+use crate::text::secrets;
+
 /// Bytes that the line in the middle may add to the limit; a test holds it.
 #[cfg(test)]
 pub(crate) const MARKER_BYTES_MAX: usize = 96;
@@ -15,12 +17,32 @@ pub(crate) fn bound(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
     }
+    let (head, tail) = cut_middle(text, bytes_max);
+    join_around_cut(text, head, tail)
+}
+
+/// Does the same with text whose secrets are not masked yet: half a secret is not known for one,
+/// so the words that the cuts went through go as well.
+pub(crate) fn bound_unmasked(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let (head, tail) = cut_middle(text, bytes_max);
+    let is_line = text.strip_suffix(tail).is_some_and(|before| before.ends_with('\n'));
+    let tail = if is_line { tail } else { secrets::after_cut(tail) };
+    join_around_cut(text, secrets::before_cut(head), tail)
+}
+
+/// Returns a good head and a good tail, which together are within the limit.
+fn cut_middle(text: &str, bytes_max: usize) -> (&str, &str) {
     let head_bytes = bytes_max / 2;
-    let tail_bytes = bytes_max - head_bytes;
     let head = cut_head(text, head_bytes);
     let rest = text.get(head.len()..).unwrap_or("");
-    let tail = cut_tail(rest, tail_bytes);
-    let omitted = rest.get(..rest.len() - tail.len()).unwrap_or("");
+    (head, cut_tail(rest, bytes_max - head_bytes))
+}
+
+fn join_around_cut(text: &str, head: &str, tail: &str) -> String {
+    let omitted = text.get(head.len()..text.len() - tail.len()).unwrap_or("");
     if omitted.is_empty() {
         return text.to_owned();
     }

@@ -13,8 +13,8 @@ use serde_json::json;
 use crate::patch;
 use crate::patch::{Patch, PatchError};
 use crate::protocol::{
-    Capability, ChangeSource, Effect, EventMsg, FileChange, Grammar, SideEffects, ToolCall,
-    ToolName, ToolOutput, ToolPayload, ToolSafety, ToolSpec,
+    Capability, ChangeSource, Effect, EventMsg, FileChange, Grammar, Hunk, HunkId, SideEffects,
+    ToolCall, ToolName, ToolOutput, ToolPayload, ToolSafety, ToolSpec,
 };
 use crate::store::commit::CommitError;
 use crate::tools::edit;
@@ -106,6 +106,28 @@ impl ToolHandler for ApplyPatch {
     fn effect(&self, call: &ToolCall, cwd: &Path) -> Result<Effect, ToolError> {
         let request = parse_request(call, cwd)?;
         Ok(Effect::Write { changes: request.patch.changes(&request.base) })
+    }
+
+    fn hunks(&self, call: &ToolCall) -> Vec<Hunk> {
+        let request = parse_request(call, Path::new("/"));
+        request.map(|request| patch::hunks(&request.patch)).unwrap_or_default()
+    }
+
+    fn keep_hunks(&self, call: &ToolCall, keep: &[HunkId]) -> Option<ToolCall> {
+        let patch = parse_request(call, Path::new("/")).ok()?.patch;
+        let input = patch::select(&patch, keep)?;
+        let outer = match &call.payload {
+            ToolPayload::Custom { workdir, .. } => workdir.clone(),
+            ToolPayload::Function { .. } | ToolPayload::LocalShell { .. } => None,
+        };
+        // A command around the patch may have changed the directory, and is gone now.
+        let workdir = match (outer, patch.workdir) {
+            (Some(outer), Some(inner)) => {
+                Some(Path::new(&outer).join(inner).to_string_lossy().into_owned())
+            }
+            (outer, inner) => inner.or(outer),
+        };
+        Some(ToolCall { payload: ToolPayload::Custom { input, workdir }, ..call.clone() })
     }
 
     fn run<'a>(

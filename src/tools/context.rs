@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::policy::Rules;
 use crate::protocol::{
-    Answer, ApprovalPolicy, Ask, CallId, EventMsg, ModelName, Network, SandboxLevel, SandboxMode,
-    SandboxPolicy, ToolCall, ToolOutput,
+    Answer, ApprovalPolicy, Ask, CallId, EventMsg, ModelName, Network, ProcessId, SandboxLevel,
+    SandboxMode, SandboxPolicy, ToolCall, ToolOutput,
 };
 use crate::sandbox::CommandRunner;
-use crate::tools::{FileAccess, SeenFiles};
+use crate::tools::{FileAccess, RunningProcess, SeenFiles, ToolError};
 
 /// A turn's settings; never changed while it runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,6 +92,8 @@ pub enum SessionRequest {
     },
     /// All events before this are to be on disk before the answer comes.
     Sync(oneshot::Sender<bool>),
+    /// Something about commands that outlive their calls.
+    Process(ProcessRequest),
     /// A question to the user.
     Ask {
         /// The call it belongs to.
@@ -128,6 +130,26 @@ pub enum SecretPlace {
     CommandLine,
 }
 
+/// What a call wants of the session's running commands.
+#[derive(Debug)]
+pub enum ProcessRequest {
+    /// A place for one more; refused in words for the model when there are too many.
+    Admit(oneshot::Sender<Result<OwnedSemaphorePermit, String>>),
+    /// To be kept when the call ends; answered with its id.
+    Keep {
+        /// The call.
+        call_id: CallId,
+        /// The command.
+        process: RunningProcess,
+        /// Where the id goes.
+        id: oneshot::Sender<ProcessId>,
+    },
+    /// The command of an id; refused in words for the model when there is none.
+    Find(ProcessId, oneshot::Sender<Result<RunningProcess, String>>),
+    /// The model was told of its end; answered when that is written down.
+    Forget(ProcessId, oneshot::Sender<()>),
+}
+
 impl SessionLink {
     /// Wraps the sending end.
     pub fn new(tx: mpsc::Sender<SessionRequest>) -> Self {
@@ -144,6 +166,43 @@ impl SessionLink {
     pub async fn sync(&self) -> bool {
         let (tx, rx) = oneshot::channel();
         self.tx.send(SessionRequest::Sync(tx)).await.is_ok() && rx.await.unwrap_or(false)
+    }
+
+    /// Asks for a place among the running commands.
+    pub(crate) async fn admit_process(&self) -> Result<OwnedSemaphorePermit, ToolError> {
+        self.ask_table(ProcessRequest::Admit).await?.map_err(ToolError::Unavailable)
+    }
+
+    /// Hands a command over to the session.
+    pub(crate) async fn keep_process(
+        &self,
+        call_id: CallId,
+        process: RunningProcess,
+    ) -> Result<ProcessId, ToolError> {
+        self.ask_table(|id| ProcessRequest::Keep { call_id, process, id }).await
+    }
+
+    /// Returns a command that was kept.
+    pub(crate) async fn find_process(&self, id: ProcessId) -> Result<RunningProcess, ToolError> {
+        let found = self.ask_table(|answer| ProcessRequest::Find(id, answer)).await?;
+        found.map_err(ToolError::Failed)
+    }
+
+    /// Says that the model was told of a command's end.
+    pub(crate) async fn forget_process(&self, id: ProcessId) -> Result<(), ToolError> {
+        self.ask_table(|done| ProcessRequest::Forget(id, done)).await
+    }
+
+    async fn ask_table<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<T>) -> ProcessRequest,
+    ) -> Result<T, ToolError> {
+        let (tx, rx) = oneshot::channel();
+        let request = SessionRequest::Process(request(tx));
+        if self.tx.send(request).await.is_err() {
+            return Err(ToolError::Interrupted);
+        }
+        rx.await.map_err(|_| ToolError::Interrupted)
     }
 
     /// Asks the user and waits for the answer.

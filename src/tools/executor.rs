@@ -13,17 +13,17 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::policy;
-use crate::protocol::Answer;
-use crate::protocol::ApprovalDecision;
-use crate::protocol::ApprovalPolicy;
-use crate::protocol::Ask;
+use crate::policy::InputReach;
 use crate::protocol::CallOutcome;
 use crate::protocol::ContentItem;
 use crate::protocol::Decision;
 use crate::protocol::DecisionAction;
 use crate::protocol::Effect;
 use crate::protocol::EventMsg;
+use crate::protocol::Network;
 use crate::protocol::OutputBody;
+use crate::protocol::ProcessId;
+use crate::protocol::SandboxMode;
 use crate::protocol::SideEffects;
 use crate::protocol::ToolCall;
 use crate::protocol::ToolOutput;
@@ -41,7 +41,7 @@ use crate::tools::ToolError;
 use crate::tools::ToolHandler;
 use crate::tools::ToolRegistry;
 use crate::tools::TurnContext;
-use crate::tools::recording::Recording;
+use crate::tools::approval::Cleared;
 
 /// No call takes longer, whatever its own bound says: a little more than a command may ask.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3_660);
@@ -109,19 +109,17 @@ pub enum Stop {
 }
 
 /// How a call ended, before it is told to anyone.
-struct Ended {
-    result: Result<ToolOutput, ToolError>,
-    stop: Option<Stop>,
+pub(super) struct Ended {
+    pub(super) result: Result<ToolOutput, ToolError>,
+    pub(super) stop: Option<Stop>,
+    /// What the model is told beside it: what the user changed or said.
+    pub(super) told: Vec<String>,
 }
 
 impl Executor {
     /// Finds the handler and the effect of a call. Pure; what is wrong is told by `execute`.
     pub fn prepare(&self, call: ToolCall) -> Prepared {
-        let planned = self.find_handler(&call).and_then(|handler| {
-            let effect = handler.effect(&call, &self.turn.cwd)?;
-            validate_arguments(handler.as_ref(), &effect)?;
-            Ok(Planned { handler, effect })
-        });
+        let planned = self.plan(&call);
         Prepared { call, planned }
     }
 
@@ -131,68 +129,84 @@ impl Executor {
         let started = Instant::now();
         let Prepared { call, planned } = prepared;
         let ended = match planned {
-            Ok(planned) => self.run_planned(&call, &planned).await,
-            Err(error) => Ended { result: Err(error), stop: None },
+            Ok(planned) => match self.run_planned(&call, planned).await {
+                Ok(ended) | Err(ended) => ended,
+            },
+            Err(error) => Ended::from(Err(error)),
         };
         self.report_end(call, ended, started.elapsed()).await
     }
 
     /// Ends a call without running it, for the reason given.
     pub async fn refuse(&self, call: ToolCall, why: ToolError) -> Executed {
-        let ended = Ended { result: Err(why), stop: None };
-        self.report_end(call, ended, Duration::ZERO).await
+        self.report_end(call, Ended::from(Err(why)), Duration::ZERO).await
     }
 
-    async fn run_planned(&self, call: &ToolCall, planned: &Planned) -> Ended {
-        // What is judged and run holds the secrets; what is asked, shown and logged does not.
-        let real = match self.put_secrets_back(call, planned).await {
-            Ok(real) => real,
-            Err(error) => return Ended { result: Err(error), stop: None },
-        };
-        let (real_call, real_planned) =
-            real.as_ref().map_or((call, planned), |(call, planned)| (call, planned));
-        let decision = self.judge(call, &real_planned.effect);
-        let confined = decision.action != DecisionAction::AllowUnsandboxed
-            && decision.action != DecisionAction::AskUnsandboxed;
-        self.begin(call, &planned.effect, &decision).await;
-        if let (Some((_, real)), false) = (&real, decision.action == DecisionAction::Deny)
-            && let Err(error) = self.keep_secrets_inside(&real.effect, &decision)
-        {
-            return Ended { result: Err(error), stop: None };
-        }
-        if let Err(ended) = self.ask_if_needed(call, &planned.effect, &decision).await {
-            return ended;
-        }
+    pub(super) fn plan(&self, call: &ToolCall) -> Result<Planned, ToolError> {
+        let handler = self.find_handler(call)?;
+        let effect = handler.effect(call, &self.turn.cwd)?;
+        validate_arguments(handler.as_ref(), &effect)?;
+        Ok(Planned { handler, effect })
+    }
+
+    async fn run_planned(&self, call: &ToolCall, planned: Planned) -> Result<Ended, Ended> {
+        let failed = |error| Ended::from(Err(error));
+        let cleared = self.weigh(call.clone(), planned, Vec::new()).await.map_err(failed)?;
+        self.begin(call, &cleared.planned.effect, &cleared.decision).await;
+        self.check_secrets(&cleared).map_err(failed)?;
+        let cleared = self.clear(cleared).await?;
         if self.cancel.is_cancelled() {
-            return Ended { result: Err(ToolError::Interrupted), stop: None };
+            return Err(failed(ToolError::Interrupted));
         }
-        if has_side_effects(&planned.effect) {
+        let effect = cleared.planned.effect.clone();
+        if has_side_effects(&effect) {
             self.recover_edits(call).await;
         }
-        let mut cx = self.context(call, &real_planned.effect, confined);
-        if decision.action == DecisionAction::AllowReadOnly {
+        let mut recording = self.record_before(call, &effect, &cleared.decision).await;
+        if recording.is_none() && self.cancel.is_cancelled() {
+            return Err(failed(ToolError::Interrupted));
+        }
+        if let Err(ended) = self.reach_disk(&effect).await {
+            self.record_after(recording, call, &effect).await;
+            return Err(ended);
+        }
+        let result = self.run_cleared(&cleared).await;
+        let ended = self.escalate_if_denied(cleared, result, &mut recording).await;
+        self.record_after(recording, call, &effect).await;
+        Ok(ended)
+    }
+
+    /// Judges a call: as it would run, with its secrets in their places.
+    pub(super) async fn weigh(
+        &self,
+        call: ToolCall,
+        planned: Planned,
+        told: Vec<String>,
+    ) -> Result<Cleared, ToolError> {
+        let real = self.put_secrets_back(&call, &planned).await?;
+        let effect = real.as_ref().map_or(&planned.effect, |(_, real)| &real.effect);
+        let decision = self.judge(&call, effect).await;
+        Ok(Cleared { call, planned, real, decision, told })
+    }
+
+    /// Refuses a call by which the secrets it holds could leave.
+    pub(super) fn check_secrets(&self, cleared: &Cleared) -> Result<(), ToolError> {
+        match &cleared.real {
+            Some((_, real)) if cleared.decision.action != DecisionAction::Deny => {
+                self.keep_secrets_inside(&real.effect, &cleared.decision)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Runs a call as it was let through.
+    pub(super) async fn run_cleared(&self, cleared: &Cleared) -> Result<ToolOutput, ToolError> {
+        let (call, planned) = cleared.to_run();
+        let mut cx = self.context(call, &planned.effect, cleared.is_confined());
+        if cleared.decision.action == DecisionAction::AllowReadOnly {
             cx.restrict_to_reading();
         }
-        let mut recording = self.record_before(call, &planned.effect, &decision).await;
-        if recording.is_none() && self.cancel.is_cancelled() {
-            return Ended { result: Err(ToolError::Interrupted), stop: None };
-        }
-        if let Err(ended) = self.reach_disk(&planned.effect).await {
-            self.record_after(recording, call, &planned.effect).await;
-            return ended;
-        }
-        let mut result = self.run_with_retry(real_call, real_planned, &cx).await;
-        // A command that holds secrets never leaves the sandbox.
-        if real.is_none() {
-            result = self.escalate_if_denied(call, planned, result, &mut recording).await;
-        }
-        self.record_after(recording, call, &planned.effect).await;
-        let stop = match &result {
-            Err(ToolError::Stop(reason)) => Some(Stop::Asked(reason.clone())),
-            Err(ToolError::Fatal(reason)) => Some(Stop::Fatal(reason.clone())),
-            Ok(_) | Err(_) => None,
-        };
-        Ended { result, stop }
+        self.run_with_retry(call, planned, &cx).await
     }
 
     fn find_handler(&self, call: &ToolCall) -> Result<Arc<dyn ToolHandler>, ToolError> {
@@ -205,20 +219,38 @@ impl Executor {
         }
     }
 
-    fn judge(&self, call: &ToolCall, effect: &Effect) -> Decision {
-        policy::decide(
-            effect,
-            &call.name.0,
-            &policy::Circumstances {
-                approval: self.turn.approval,
-                sandbox: &self.turn.sandbox,
-                level: self.turn.sandbox_level,
-                fallback: self.turn.sandbox_fallback,
-                interactive: self.turn.interactive,
-                home: &self.turn.home,
-                rules: &self.turn.rules,
-            },
-        )
+    async fn judge(&self, call: &ToolCall, effect: &Effect) -> Decision {
+        let around = policy::Circumstances {
+            approval: self.turn.approval,
+            sandbox: &self.turn.sandbox,
+            level: self.turn.sandbox_level,
+            fallback: self.turn.sandbox_fallback,
+            interactive: self.turn.interactive,
+            home: &self.turn.home,
+            rules: &self.turn.rules,
+        };
+        match effect {
+            Effect::Input { process } => {
+                let reach = self.reach_of(*process).await;
+                policy::decide_input(reach, effect, &call.name.0, &around)
+            }
+            effect => policy::decide(effect, &call.name.0, &around),
+        }
+    }
+
+    /// Compares what confines a running command with what confines commands now.
+    async fn reach_of(&self, process: ProcessId) -> InputReach {
+        // One that is gone reaches nothing; the handler says that it is.
+        let Ok(process) = self.link.find_process(process).await else { return InputReach::AsNow };
+        let now = &self.turn.sandbox;
+        let within = match process.sandbox() {
+            None => now.mode == SandboxMode::DangerFullAccess,
+            Some(its) => {
+                let only_reads = its.mode == SandboxMode::ReadOnly && its.network == Network::Off;
+                its == now || (only_reads && its.deny_read == now.deny_read)
+            }
+        };
+        if within { InputReach::AsNow } else { InputReach::Further }
     }
 
     /// Writes the call down before anything happens.
@@ -232,13 +264,9 @@ impl Executor {
 
     /// For calls with side effects waits until all that was written down is on disk: no command
     /// runs that a log could not tell of.
-    async fn reach_disk(&self, effect: &Effect) -> Result<(), Ended> {
+    pub(super) async fn reach_disk(&self, effect: &Effect) -> Result<(), Ended> {
         if has_side_effects(effect) && !self.link.sync().await {
-            let why = "the session's log cannot be written, so nothing is run".to_owned();
-            return Err(Ended {
-                result: Err(ToolError::Fatal(why.clone())),
-                stop: Some(Stop::Fatal(why)),
-            });
+            return Err(Ended::unwritable());
         }
         Ok(())
     }
@@ -255,61 +283,6 @@ impl Executor {
         for message in tokio::task::spawn_blocking(work).await.unwrap_or_default() {
             let msg = EventMsg::Warning { kind: WarningKind::Files, message, hint: None };
             self.link.event(Some(call.call_id.clone()), None, msg).await;
-        }
-    }
-
-    async fn ask_if_needed(
-        &self,
-        call: &ToolCall,
-        effect: &Effect,
-        decision: &Decision,
-    ) -> Result<(), Ended> {
-        match decision.action {
-            DecisionAction::Allow
-            | DecisionAction::AllowReadOnly
-            | DecisionAction::AllowUnsandboxed => Ok(()),
-            DecisionAction::Deny => Err(denied(decision.reason.clone(), None)),
-            DecisionAction::Ask | DecisionAction::AskUnsandboxed => {
-                self.ask(call, effect, decision).await
-            }
-        }
-    }
-
-    async fn ask(
-        &self,
-        call: &ToolCall,
-        effect: &Effect,
-        decision: &Decision,
-    ) -> Result<(), Ended> {
-        let ask = Ask::Approval {
-            effect: effect.clone(),
-            shown: show(effect, call),
-            asked_by: "main".to_owned(),
-            rule: decision.rule.clone(),
-            reason: decision.reason.clone(),
-        };
-        let answer = tokio::select! {
-            answer = self.link.ask(call.call_id.clone(), ask) => answer,
-            () = self.cancel.cancelled() => {
-                return Err(Ended { result: Err(ToolError::Interrupted), stop: None });
-            }
-        };
-        match answer {
-            Answer::Approval { decision: ApprovalDecision::Allow, .. } => Ok(()),
-            Answer::Approval { decision: ApprovalDecision::Deny, note, .. } => {
-                Err(denied(note.unwrap_or_else(|| "the user said no".to_owned()), None))
-            }
-            Answer::Approval { decision: ApprovalDecision::Abort, note, .. } => {
-                let reason = note.unwrap_or_else(|| "the user said no".to_owned());
-                Err(denied(reason.clone(), Some(Stop::Denied(reason))))
-            }
-            Answer::Declined { reason } => {
-                let why = decision.reason.trim_end_matches('.');
-                Err(denied(format!("{why}; {reason}"), None))
-            }
-            Answer::Text { .. } | Answer::Form { .. } => {
-                Err(denied("the answer was no approval".to_owned(), None))
-            }
         }
     }
 
@@ -374,36 +347,6 @@ impl Executor {
         }
     }
 
-    /// Under `on-failure`, asks to run again outside what the sandbox stopped.
-    async fn escalate_if_denied(
-        &self,
-        call: &ToolCall,
-        planned: &Planned,
-        result: Result<ToolOutput, ToolError>,
-        recording: &mut Option<Recording>,
-    ) -> Result<ToolOutput, ToolError> {
-        let stopped = matches!(result, Err(ToolError::SandboxDenied { .. }));
-        if !stopped || self.turn.approval != ApprovalPolicy::OnFailure {
-            return result;
-        }
-        let decision = Decision {
-            action: DecisionAction::AskUnsandboxed,
-            reason: "the sandbox stopped the command; it would run again without it".to_owned(),
-            rule: None,
-        };
-        if self.ask(call, &planned.effect, &decision).await.is_err() {
-            return result;
-        }
-        if recording.is_none() {
-            *recording = self.record_before(call, &planned.effect, &decision).await;
-            if self.reach_disk(&planned.effect).await.is_err() {
-                return result;
-            }
-        }
-        let cx = self.context(call, &planned.effect, false);
-        self.run_bounded(call, planned, &cx).await
-    }
-
     /// Bounds what the model reads, writes the end down, and returns what it reads.
     async fn report_end(&self, call: ToolCall, ended: Ended, duration: Duration) -> Executed {
         let outcome = outcome_of(&ended.result);
@@ -420,7 +363,14 @@ impl Executor {
         };
         // Masked as a whole, and only then cut: a cut could leave half a secret.
         let output = self.link.mask(output).await;
-        let output = bound_for_model(output, self.turn.output_bytes_max);
+        let bytes_max = self.turn.output_bytes_max;
+        let told = match ended.told.is_empty() {
+            true => String::new(),
+            false => self.link.mask(ToolOutput::text(ended.told.join("\n"))).await.joined_text(),
+        };
+        let told = text::truncate::bound(&told, bytes_max / 2);
+        let mut output = bound_for_model(output, bytes_max.saturating_sub(told.len()));
+        append_text(&mut output, &told);
         let body = output.body();
         let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         tracing::debug!(tool = %call.name, call_id = %call.call_id, ?outcome, duration_ms, "call ended");
@@ -469,7 +419,7 @@ fn validate_arguments(handler: &dyn ToolHandler, effect: &Effect) -> Result<(), 
 }
 
 /// Returns whether the log must be on disk before the call runs.
-fn has_side_effects(effect: &Effect) -> bool {
+pub(super) fn has_side_effects(effect: &Effect) -> bool {
     match effect {
         Effect::None | Effect::Read { .. } => false,
         Effect::Run { command, .. } => !policy::is_known_read_only(command),
@@ -479,32 +429,6 @@ fn has_side_effects(effect: &Effect) -> bool {
         | Effect::Remote { .. }
         | Effect::Agent { .. } => true,
     }
-}
-
-/// Returns the whole of what would happen as one text, control characters shown.
-fn show(effect: &Effect, call: &ToolCall) -> String {
-    let shown = match effect {
-        Effect::None => call.name.to_string(),
-        Effect::Read { paths } => {
-            let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-            format!("read {}", paths.join(", "))
-        }
-        Effect::Write { changes } => {
-            let files =
-                changes.iter().map(|change| format!("{}\n{}", change.path.display(), change.diff));
-            files.collect::<Vec<_>>().join("\n")
-        }
-        Effect::Run { command, .. } => command.shown(),
-        Effect::Input { process } => format!("input to process {process}"),
-        Effect::Fetch { url } => url.clone(),
-        Effect::Remote { server, tool, arguments, .. } => format!("{server}: {tool} {arguments}"),
-        Effect::Agent { role } => format!("agent {role}"),
-    };
-    text::ansi::visible(&shown).into_owned()
-}
-
-fn denied(reason: String, stop: Option<Stop>) -> Ended {
-    Ended { result: Err(ToolError::Denied(reason)), stop }
 }
 
 fn outcome_of(result: &Result<ToolOutput, ToolError>) -> CallOutcome {
@@ -569,6 +493,22 @@ fn bound_for_model(mut output: ToolOutput, bytes_max: usize) -> ToolOutput {
         output.structured = None;
     }
     output
+}
+
+/// Puts a text after the output's own, within its last part where that is text.
+fn append_text(output: &mut ToolOutput, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    if let Some(ContentItem::InputText(body) | ContentItem::OutputText(body, _)) =
+        output.content.last_mut()
+    {
+        body.truncate(body.trim_end().len());
+        body.push_str("\n\n");
+        body.push_str(text);
+    } else {
+        output.content.push(ContentItem::InputText(text.to_owned()));
+    }
 }
 
 impl std::fmt::Debug for Executor {

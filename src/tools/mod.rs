@@ -12,17 +12,23 @@ use std::sync::Arc;
 use crate::model::catalog;
 use crate::model::catalog::ModelInfo;
 use crate::model::catalog::PatchTool;
-use crate::protocol::{Availability, Effect, ToolCall, ToolOutput, ToolSafety, ToolSpec};
+use crate::protocol::{
+    Availability, Effect, Hunk, HunkId, ToolCall, ToolOutput, ToolSafety, ToolSpec,
+};
 
 mod apply_patch;
+mod approval;
+mod attempts;
 mod context;
 pub(crate) mod edit;
 mod error;
+mod exec_session;
 mod executor;
 mod files;
 mod grep_files;
 mod list_dir;
 mod mcp;
+mod process;
 mod put_back;
 mod read_file;
 mod recording;
@@ -39,6 +45,7 @@ mod walk;
 pub(crate) mod testing;
 
 use apply_patch::{ApplyPatch, PatchForm};
+use exec_session::WriteStdin;
 use grep_files::GrepFiles;
 use list_dir::ListDir;
 use read_file::ReadFile;
@@ -46,11 +53,14 @@ use shell::{ShellForm, ShellTool};
 use update_plan::UpdatePlan;
 use view_image::ViewImage;
 
-pub use context::{SecretPlace, SessionLink, SessionRequest, ToolContext, TurnContext};
+pub use context::{
+    ProcessRequest, SecretPlace, SessionLink, SessionRequest, ToolContext, TurnContext,
+};
 pub use error::ToolError;
 pub use executor::{Executed, Executor, Prepared, Stop};
 pub use files::FileAccess;
 pub(crate) use mcp::build_mcp_tools;
+pub use process::RunningProcess;
 pub use registry::{Registration, ToolRegistry};
 pub use router::ToolRouter;
 pub use seen::SeenFiles;
@@ -78,6 +88,16 @@ pub trait ToolHandler: Send + Sync {
     /// Returns what this call would do. Pure; bad arguments end here.
     fn effect(&self, call: &ToolCall, cwd: &Path) -> Result<Effect, ToolError>;
 
+    /// Returns the parts of a call that a person can take or leave one by one. Pure.
+    fn hunks(&self, _call: &ToolCall) -> Vec<Hunk> {
+        Vec::new()
+    }
+
+    /// Returns the call with only these parts; `None` when nothing would be left. Pure.
+    fn keep_hunks(&self, _call: &ToolCall, _keep: &[HunkId]) -> Option<ToolCall> {
+        None
+    }
+
     /// Does it.
     fn run<'a>(
         &'a self,
@@ -101,6 +121,10 @@ pub(crate) fn builtin(model: &ModelInfo, shell_program: &str) -> Vec<Registratio
         shell(ShellForm::ExecCommand, catalog::ShellTool::ExecCommand),
         shell(ShellForm::Shell, catalog::ShellTool::Shell),
         shell(ShellForm::LocalShell, catalog::ShellTool::LocalShell),
+        Registration {
+            handler: Arc::new(WriteStdin),
+            offered: model.shell == catalog::ShellTool::ExecCommand,
+        },
         Registration::offered(ApplyPatch { form: patch_form }),
         Registration::offered(ReadFile),
         Registration::offered(ListDir),

@@ -63,9 +63,11 @@ impl Executor {
                 || turn.sandbox.roots.iter().any(|root| path.starts_with(root))
         };
         let why = match effect {
-            Effect::Run { network: Network::Off, escalate: None, .. } | Effect::Input { .. }
-                if is_confined =>
-            {
+            Effect::Run { network: Network::Off, escalate: None, .. } if is_confined => {
+                return Ok(());
+            }
+            // What is asked about may have been started outside, or with a network.
+            Effect::Input { .. } if is_confined && decision.action == DecisionAction::Allow => {
                 return Ok(());
             }
             Effect::Write { changes }

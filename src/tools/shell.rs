@@ -1,8 +1,9 @@
 //! The shell, in the three forms models call it: a command line, an argument vector, and the
 //! server's own `local_shell`. One handler, one way to run.
 //!
-//! A command runs to its end or its timeout. What it can reach is the sandbox's business, who
-//! may run it the executor's; this file turns arguments into a command and its end into text.
+//! A command runs to its end or its timeout; one of `exec_command` may also outlive its call,
+//! which is `exec_session.rs`. What it can reach is the sandbox's business, who may run it the
+//! executor's; this file turns arguments into a command and its end into text.
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -31,20 +32,25 @@ use crate::sandbox;
 use crate::sandbox::CommandEnd;
 use crate::sandbox::ExecRequest;
 use crate::sandbox::ExecResult;
+use crate::sandbox::Input;
 use crate::sandbox::RunLimits;
 use crate::sandbox::SandboxError;
+use crate::sandbox::TerminalSize;
 use crate::text;
 use crate::tools::BoxFuture;
 use crate::tools::ToolContext;
 use crate::tools::ToolError;
 use crate::tools::ToolHandler;
+use crate::tools::attempts::beside_attempts;
+use crate::tools::exec_session;
+use crate::tools::exec_session::SessionWish;
 use crate::tools::files::resolve_path;
 use crate::tools::schema::count_or_text;
 use crate::tools::schema::function_spec;
 use crate::tools::schema::parse_arguments;
 
 /// No command may ask for longer.
-const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
+pub(crate) const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
 /// Bytes of output that are reported live, whole and in order. What a command prints beyond
 /// is only in its result, head and tail.
 const LIVE_BYTES_MAX: usize = sandbox::OUTPUT_BYTES_MAX;
@@ -85,31 +91,35 @@ struct ExecCommandArgs {
     /// Directory to run in; the workspace by default.
     #[serde(default)]
     workdir: Option<String>,
-    /// Milliseconds it may take; 120000 by default.
+    /// Milliseconds to wait for its end, 250 to 30000; 10000 by default. A command that still
+    /// runs then goes on, and the result names its session_id for write_stdin.
+    #[serde(default, deserialize_with = "count_or_text")]
+    yield_time_ms: Option<u64>,
+    /// Milliseconds after which it is killed, whether its call still waits or not.
     #[serde(default, deserialize_with = "count_or_text")]
     timeout_ms: Option<u64>,
+    /// Give it a terminal, for programs that want one; write_stdin types into it.
+    #[serde(default)]
+    tty: bool,
+    /// Give it a pipe to read, for write_stdin; without this or tty it reads nothing.
+    #[serde(default)]
+    stdin: bool,
+    /// Tokens of output to return; more is cut in the middle.
+    #[serde(default, deserialize_with = "count_or_text")]
+    max_output_tokens: Option<u64>,
     /// Ask the user to run it outside the sandbox.
     #[serde(default)]
     sandbox_permissions: SandboxPermissions,
     /// Why it must run outside the sandbox, as one question to the user.
     #[serde(default)]
     justification: Option<String>,
+    /// The shell to read it: bash, sh, zsh or dash, or one's path in /bin or /usr/bin.
+    #[serde(default)]
+    shell: Option<String>,
     #[serde(default)]
     #[schemars(skip)]
     login: bool,
     // What other agents' versions take, and this one has no use for.
-    #[serde(default, rename = "yield_time_ms")]
-    #[schemars(skip)]
-    _yield_time_ms: IgnoredAny,
-    #[serde(default, rename = "max_output_tokens")]
-    #[schemars(skip)]
-    _max_output_tokens: IgnoredAny,
-    #[serde(default, rename = "tty")]
-    #[schemars(skip)]
-    _tty: IgnoredAny,
-    #[serde(default, rename = "shell")]
-    #[schemars(skip)]
-    _shell: IgnoredAny,
     #[serde(default, rename = "prefix_rule")]
     #[schemars(skip)]
     _prefix_rule: IgnoredAny,
@@ -153,6 +163,8 @@ struct Wanted {
     workdir: Option<String>,
     timeout_ms: Option<u64>,
     escalate: Option<Justification>,
+    /// How it may outlive its call, where it may.
+    session: Option<SessionWish>,
 }
 
 impl ShellTool {
@@ -169,15 +181,28 @@ impl ShellTool {
                 workdir: workdir.clone(),
                 timeout_ms: *timeout_ms,
                 escalate: None,
+                session: None,
             },
             (ToolPayload::Function { .. }, ShellForm::ExecCommand) => {
                 let args: ExecCommandArgs = parse_arguments(call)?;
-                let (program, login) = (self.program.clone(), args.login);
+                let program = choose_shell(args.shell.as_deref(), &self.program)?;
+                let login = args.login;
+                let session = SessionWish {
+                    input: match (args.tty, args.stdin) {
+                        (true, _) => Input::Terminal(TerminalSize::default()),
+                        (false, true) => Input::Pipe,
+                        (false, false) => Input::Empty,
+                    },
+                    yield_time_ms: args.yield_time_ms,
+                    timeout_ms: args.timeout_ms,
+                    max_output_tokens: args.max_output_tokens,
+                };
                 Wanted {
                     command: CommandLine::Shell { program, login, script: args.cmd },
                     workdir: args.workdir,
                     timeout_ms: args.timeout_ms,
                     escalate: justification(args.sandbox_permissions, args.justification),
+                    session: Some(session),
                 }
             }
             (ToolPayload::Function { .. }, ShellForm::Shell | ShellForm::LocalShell) => {
@@ -191,6 +216,7 @@ impl ShellTool {
                     workdir: args.workdir,
                     timeout_ms: args.timeout_ms,
                     escalate: justification(wish, args.justification),
+                    session: None,
                 }
             }
             (ToolPayload::Custom { .. }, _) => {
@@ -210,7 +236,8 @@ impl ToolHandler for ShellTool {
         match self.form {
             ShellForm::ExecCommand => function_spec::<ExecCommandArgs>(
                 "exec_command",
-                "Runs a command line in a shell, in the sandbox, to its end. Stdin is empty.",
+                "Runs a command line in a shell, in the sandbox. Returns its output and exit code, \
+                 or a session_id while it runs on.",
             ),
             ShellForm::Shell => function_spec::<ShellArgs>(
                 "shell",
@@ -242,16 +269,25 @@ impl ToolHandler for ShellTool {
         Box::pin(async move {
             let wanted = self.parse(call)?;
             let cwd = directory(wanted.workdir.as_deref(), &cx.turn.cwd)?;
-            let limits = choose_limits(wanted.timeout_ms, cx.turn.command_timeout);
+            let (attempts, mut told) = sandbox::attempt_line();
             let request = ExecRequest {
                 argv: argv_of(&wanted.command, &cx.turn.env),
                 cwd,
                 env: cx.turn.env.to_vec(),
                 sandbox: cx.confined.then(|| cx.turn.sandbox.clone()),
+                attempts: Some(attempts),
             };
+            if let Some(session) = wanted.session {
+                let shown = wanted.command.shown();
+                return exec_session::run(request, told, shown, session, cx).await;
+            }
+            let limits = choose_limits(wanted.timeout_ms, cx.turn.command_timeout);
+            let shown = wanted.command.shown();
             let result =
-                run_and_show(request, limits, cx).await.map_err(|error| spawn_error(&error))?;
-            conclude(&result, limits, cx)
+                beside_attempts(run_and_show(request, limits, cx), &mut told, (&shown, cx))
+                    .await
+                    .map_err(|error| spawn_error(&error))?;
+            conclude(&result, limits.timeout, usize::MAX, cx)
         })
     }
 }
@@ -318,11 +354,8 @@ async fn run_and_show(
 /// really run.
 fn command_line(argv: Vec<String>) -> CommandLine {
     if let [program, flag, script] = argv.as_slice() {
-        let name = program.rsplit('/').next().unwrap_or(program);
-        let directory = program.strip_suffix(name).unwrap_or_default();
-        let is_ours = matches!(directory, "" | "/bin/" | "/usr/bin/") && SHELLS.contains(&name);
         let login = flag == "-lc";
-        if is_ours && (login || flag == "-c") {
+        if is_system_shell(program) && (login || flag == "-c") {
             let (program, script) = (program.clone(), script.clone());
             return CommandLine::Shell { program, login, script };
         }
@@ -331,7 +364,7 @@ fn command_line(argv: Vec<String>) -> CommandLine {
 }
 
 /// Returns the text of some bytes; a character that is cut at the end waits in `carry`.
-fn take_text(carry: &mut Vec<u8>, bytes: &[u8]) -> String {
+pub(crate) fn take_text(carry: &mut Vec<u8>, bytes: &[u8]) -> String {
     carry.extend_from_slice(bytes);
     let whole = match std::str::from_utf8(carry) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
@@ -344,23 +377,25 @@ fn take_text(carry: &mut Vec<u8>, bytes: &[u8]) -> String {
 }
 
 /// Says what came of a command: what the model reads, or which kind of failure it was.
-fn conclude(
+pub(crate) fn conclude(
     result: &ExecResult,
-    limits: RunLimits,
+    timeout: Duration,
+    bytes_max: usize,
     cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
     let state = match result.end {
         CommandEnd::Exited(state) => state,
         CommandEnd::Interrupted => return Err(ToolError::Interrupted),
         CommandEnd::LimitReached(hit) => {
-            let text = render_result(&format!("Stopped and killed: {hit}"), result);
+            let text = render_result(&format!("Stopped and killed: {hit}"), result, bytes_max);
             let output = ToolOutput::text(text);
             return Ok(ToolOutput { success: false, exit_code: Some(KILLED), ..output });
         }
         CommandEnd::TimedOut => {
-            let after_ms = u64::try_from(limits.timeout.as_millis()).unwrap_or(u64::MAX);
+            let after_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
             let head = format!("Timed out after {after_ms} ms and was killed");
-            return Err(ToolError::Timeout { after_ms, output: render_result(&head, result) });
+            let output = render_result(&head, result, bytes_max);
+            return Err(ToolError::Timeout { after_ms, output });
         }
     };
     let head = match (state.code, state.signal) {
@@ -368,11 +403,12 @@ fn conclude(
         (None, Some(signal)) => format!("Killed by signal {signal}"),
         (None, None) => "Ended in an unknown way".to_owned(),
     };
-    let text = render_result(&head, result);
+    let text = render_result(&head, result, bytes_max);
     // A shell says 128 + n of a command that a signal ended; so does this.
     let exit_code = state.code.or(state.signal.map(|signal| 128 + signal));
     let stopped = cx.confined && sandbox::likely_denied(result);
-    if stopped && cx.turn.approval == ApprovalPolicy::OnFailure {
+    let asks = matches!(cx.turn.approval, ApprovalPolicy::OnFailure | ApprovalPolicy::Untrusted);
+    if stopped && asks {
         return Err(ToolError::SandboxDenied { output: text, exit_code });
     }
     let advice = if stopped { DENIAL_ADVICE } else { "" };
@@ -381,7 +417,7 @@ fn conclude(
 }
 
 /// Returns what the model reads of a command's end.
-fn render_result(head: &str, result: &ExecResult) -> String {
+pub(crate) fn render_result(head: &str, result: &ExecResult, bytes_max: usize) -> String {
     let seconds = result.duration.as_secs_f64();
     let at = result.omitted_at.min(result.output.len());
     let (start, end) = result.output.split_at(at);
@@ -395,6 +431,7 @@ fn render_result(head: &str, result: &ExecResult) -> String {
         output.push_str(&format!("\n… {} bytes omitted …\n", result.omitted_bytes));
     }
     output.push_str(&end);
+    let output = text::truncate::bound_unmasked(&output, bytes_max);
     format!("{head}\nWall time: {seconds:.1} s\nOutput:\n{output}")
 }
 
@@ -408,7 +445,25 @@ fn justification(wish: SandboxPermissions, reason: Option<String>) -> Option<Jus
     }
 }
 
-fn spawn_error(error: &SandboxError) -> ToolError {
+/// Returns the shell that was asked for, if it is one.
+fn choose_shell(wish: Option<&str>, default: &str) -> Result<String, ToolError> {
+    let Some(wish) = wish.filter(|wish| !wish.is_empty()) else { return Ok(default.to_owned()) };
+    if wish == default || is_system_shell(wish) {
+        return Ok(wish.to_owned());
+    }
+    let shown = text::ansi::visible_line(wish);
+    let message = format!("`{shown}` is no shell; `shell` is one of {}", SHELLS.join(", "));
+    Err(ToolError::InvalidArguments(message))
+}
+
+/// Returns whether a program is a shell, by its bare name or from a directory of the system.
+fn is_system_shell(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let directory = program.strip_suffix(name).unwrap_or_default();
+    matches!(directory, "" | "/bin/" | "/usr/bin/") && SHELLS.contains(&name)
+}
+
+pub(crate) fn spawn_error(error: &SandboxError) -> ToolError {
     match error {
         // A command that may have run is not one to simply try again.
         SandboxError::NotFound { .. }
@@ -527,6 +582,19 @@ mod tests {
     }
 
     #[test]
+    fn a_word_that_the_asked_bound_cuts_goes_whole() {
+        let result = ExecResult {
+            end: CommandEnd::TimedOut,
+            output: b"first sk-0123456789abcdef0123456789abcdef last".to_vec(),
+            omitted_bytes: 0,
+            omitted_at: 0,
+            duration: Duration::ZERO,
+        };
+        let text = render_result("Exit code: 0", &result, 24);
+        assert!(text.ends_with("Output:\nfirst \n… 35 bytes (1 line) omitted …\n last"), "{text}");
+    }
+
+    #[test]
     fn omitted_bytes_are_named_where_they_were() {
         let result = ExecResult {
             end: CommandEnd::TimedOut,
@@ -535,7 +603,7 @@ mod tests {
             omitted_at: 8,
             duration: Duration::from_millis(1_250),
         };
-        let text = render_result("Exit code: 0", &result);
+        let text = render_result("Exit code: 0", &result, usize::MAX);
         assert_eq!(
             text,
             "Exit code: 0\nWall time: 1.2 s\nOutput:\none \n… 7 bytes omitted …\n two"

@@ -18,6 +18,7 @@
 )]
 
 mod apply_patch;
+mod approvals;
 mod audit;
 mod cli;
 #[cfg(target_os = "linux")]
@@ -28,6 +29,10 @@ mod hostile;
 mod hygiene;
 mod masking;
 mod planted;
+#[cfg(target_os = "linux")]
+mod processes;
+#[cfg(target_os = "linux")]
+mod proxy;
 mod resume;
 #[cfg(target_os = "linux")]
 mod sandbox;

@@ -61,6 +61,7 @@ impl Bench {
             cwd: self.work(),
             env: vec![("PATH".to_owned(), std::env::var("PATH").unwrap())],
             sandbox,
+            attempts: None,
         }
     }
 

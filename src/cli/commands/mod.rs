@@ -5,6 +5,7 @@
 
 pub(crate) mod apply_patch;
 mod apply_patch_report;
+pub(crate) mod approvals;
 pub(crate) mod audit;
 mod audit_report;
 pub(crate) mod changes;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::Receiver;
 
 use crate::cli::args::{SandboxArgs, SettingsArgs};
 use crate::cli::commands::config::report_notes;
@@ -15,7 +16,8 @@ use crate::cli::out::{report_error, write_err, write_out};
 use crate::cli::settings::load_settings;
 use crate::protocol::{SandboxLevel, SandboxMode};
 use crate::sandbox::{
-    CommandRunner, ExecRequest, ExitState, LocalRunner, ProcessControl, SandboxError,
+    Attempt, CommandRunner, ExecRequest, ExitState, LocalRunner, ProcessControl, SandboxError,
+    Verdict, attempt_line,
 };
 use crate::text::ansi::visible_line;
 
@@ -39,11 +41,13 @@ pub(crate) fn run(args: &SandboxArgs, settings: SettingsArgs) -> anyhow::Result<
     let env = command_env(&config);
     let report = runner.level_under(&policy, &env);
     let is_confined = policy.mode != SandboxMode::DangerFullAccess;
+    let (attempts, told) = attempt_line();
     let request = ExecRequest {
         argv: args.command.clone(),
         cwd: config.cwd.clone(),
         env,
         sandbox: Some(policy),
+        attempts: Some(attempts),
     };
     report_notes(&config.notes)?;
     if args.explain {
@@ -57,7 +61,14 @@ pub(crate) fn run(args: &SandboxArgs, settings: SettingsArgs) -> anyhow::Result<
         write_err(&format!("note: reduced sandbox: {}", visible_line(&reason)))?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let code = match runtime.block_on(run_passing(&runner, &request)) {
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            ended = run_passing(&runner, &request) => ended,
+            ended = refuse_strangers(told) => ended,
+        }
+    });
+    let code = match ended {
         Ok(state) => code_of(state),
         Err(error) => {
             report_error(&error.to_string(), None);
@@ -96,6 +107,24 @@ async fn run_passing(
     };
     control.kill().await;
     ended
+}
+
+/// Says no to hosts that are not allowed, and says so; ends never, as the request keeps the line.
+async fn refuse_strangers<T>(mut told: Receiver<Attempt>) -> T {
+    while let Some(Attempt { host, verdict }) = told.recv().await {
+        let reason = match verdict {
+            Verdict::Allowed => continue,
+            Verdict::Refused { reason } => reason,
+            Verdict::Asked { answer } => {
+                // A client that is gone wants no answer.
+                let _ = answer.send(false);
+                format!("{host} is not among allowed_hosts")
+            }
+        };
+        // Nobody reads: the command goes on all the same.
+        let _ = write_err(&format!("note: refused: {}", visible_line(&reason)));
+    }
+    std::future::pending().await
 }
 
 /// Asks all to end; who does not is killed afterwards.

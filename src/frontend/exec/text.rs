@@ -180,6 +180,16 @@ impl HumanText {
                 return self.flush_held() + &self.call_end(call_id, &end);
             }
             EventMsg::FilesChanged { changes, .. } => return self.change_lines(changes),
+            EventMsg::ProcessStarted { process, .. } => {
+                return self.process_line(&format!("command {process} runs on"));
+            }
+            EventMsg::ProcessEnded { process, exit_code } => {
+                let how = match exit_code {
+                    Some(code) => format!("ended with exit code {code}"),
+                    None => "was stopped".to_owned(),
+                };
+                return self.process_line(&format!("command {process} {how}"));
+            }
             EventMsg::PlanUpdated { steps, .. } => {
                 return self.flush_held() + &self.plan_line(steps);
             }
@@ -197,14 +207,13 @@ impl HumanText {
             | EventMsg::ToolCallDelta { stream: OutputStream::Progress, .. }
             | EventMsg::AskOpened { .. }
             | EventMsg::AskAnswered { .. }
+            | EventMsg::GrantApplied { .. }
             | EventMsg::SnapshotTaken { .. }
             | EventMsg::TokenCount { .. }
             | EventMsg::Compacted { .. }
             | EventMsg::Restored { .. }
             | EventMsg::Repaired { .. }
             | EventMsg::QueueChanged { .. }
-            | EventMsg::ProcessStarted { .. }
-            | EventMsg::ProcessEnded { .. }
             | EventMsg::NetworkAttempt { .. }
             | EventMsg::McpServerStatus { .. }
             | EventMsg::HookRan { .. }
@@ -387,6 +396,11 @@ impl HumanText {
         }
         line.push('\n');
         line
+    }
+
+    /// Tells of a command that outlives its call.
+    fn process_line(&mut self, text: &str) -> String {
+        self.flush_held() + &format!("  {}\n", self.paint(Tone::Dim, text))
     }
 
     fn warning(&mut self, message: &str, hint: Option<&str>) -> String {

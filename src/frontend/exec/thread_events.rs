@@ -75,6 +75,7 @@ impl ThreadEvents {
             | EventMsg::ToolCallDelta { stream: OutputStream::Progress, .. }
             | EventMsg::AskOpened { .. }
             | EventMsg::AskAnswered { .. }
+            | EventMsg::GrantApplied { .. }
             | EventMsg::FilesChanged { by: ChangeSource::Patch, .. }
             | EventMsg::SnapshotTaken { .. }
             | EventMsg::TokenCount { .. }

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, OsString};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -15,6 +15,7 @@ use crate::sandbox::in_words;
 use crate::sandbox::linux::landlock;
 use crate::sandbox::linux::plan::{Confinement, SandboxPlan};
 use crate::sandbox::linux::privileges;
+use crate::sandbox::linux::pty;
 use crate::sandbox::linux::seccomp::{self, Reach, Sockets};
 use crate::sandbox::linux::watch::restrict_process;
 
@@ -49,8 +50,23 @@ pub(crate) struct Errand<'a> {
     pub(crate) plan: &'a SandboxPlan,
     /// Program and arguments.
     pub(crate) argv: &'a [OsString],
-    /// The caller's own streams, where they are passed on.
+    /// Streams that came over the line, where they did.
     pub(crate) streams: Option<&'a [OwnedFd; 3]>,
+}
+
+impl Errand<'_> {
+    /// Puts another file in the place of the streams that were passed: only the command's side
+    /// holds them open.
+    pub(crate) fn leave_streams(&self, null: impl AsFd) -> std::io::Result<()> {
+        for stream in self.streams.into_iter().flatten() {
+            let (null, stream) = (null.as_fd().as_raw_fd(), stream.as_raw_fd());
+            // SAFETY: both are open, and what the second one was nobody here uses any more.
+            if unsafe { libc::dup3(null, stream, libc::O_CLOEXEC) } < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Becomes the command; returns only when that failed. It dies with its parent.
@@ -68,13 +84,15 @@ pub(crate) fn become_command(errand: &Errand<'_>, parent: Pid) -> Refusal {
 fn prepare(errand: &Errand<'_>, parent: Pid) -> Result<(), Refusal> {
     let spawn = |error: rustix::io::Errno| Refusal::system(&error.into());
     rustix::process::setsid().map_err(spawn)?;
-    match errand.streams {
-        Some([input, output, errors]) => {
+    match (errand.streams, errand.plan.terminal) {
+        (_, Some(size)) => pty::enter_terminal(size)
+            .map_err(|error| Refusal { kind: 'P', text: no_terminal(&error) })?,
+        (Some([input, output, errors]), None) => {
             rustix::stdio::dup2_stdin(input).map_err(spawn)?;
             rustix::stdio::dup2_stdout(output).map_err(spawn)?;
             rustix::stdio::dup2_stderr(errors).map_err(spawn)?;
         }
-        None => rustix::stdio::dup2_stderr(rustix::stdio::stdout()).map_err(spawn)?,
+        (None, None) => rustix::stdio::dup2_stderr(rustix::stdio::stdout()).map_err(spawn)?,
     }
     reset_signals();
     let no_core = Rlimit { current: Some(0), maximum: Some(0) };
@@ -87,6 +105,10 @@ fn prepare(errand: &Errand<'_>, parent: Pid) -> Result<(), Refusal> {
         return Err(Refusal { kind: 'P', text: "the helper was killed".to_owned() });
     }
     Ok(())
+}
+
+fn no_terminal(error: &std::io::Error) -> String {
+    format!("no terminal can be made: {}", in_words(error))
 }
 
 /// Confines this process, from the widest to the narrowest; the order matters.

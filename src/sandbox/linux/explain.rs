@@ -45,6 +45,9 @@ fn explain_confinement(confinement: &Confinement) -> Vec<String> {
     }
     lines.push(match (confinement.network, &confinement.view) {
         (true, _) => "network   open".to_owned(),
+        (false, Some(_)) if confinement.proxied => {
+            "network   the allowed hosts, through a proxy on a loopback of its own".to_owned()
+        }
         (false, Some(_)) => "network   closed, but for a loopback of its own".to_owned(),
         (false, None) => "network   closed".to_owned(),
     });

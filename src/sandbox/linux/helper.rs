@@ -5,9 +5,10 @@
 //! orphans come to the supervisor, so it can end all a command started, whatever sessions they
 //! made. It knows one thread, no runtime and no command line parser.
 //!
-//! Standard input is the plan as JSON, standard output is the command's, standard error is a
-//! socket to `runner.rs`. Over it goes one line per event: `X code`, `S signal`, `L what bound`
-//! (it ran into a limit and was killed), or an error (`N`, `D`, `U`, `P`) instead of them; back
+//! Standard input is the plan as JSON, standard output is the command's (or the line for our end
+//! of its terminal), standard error is a socket to `runner.rs`. Over it goes one line per event:
+//! `X code`, `S signal`, `L what bound` (it ran into a limit and was killed), `B` (with the
+//! listener of its proxy), or an error (`N`, `D`, `U`, `P`) instead of them; back
 //! come `I` and `T` (ask it, or all, to end) and the end of stream (kill all), which the system
 //! sends by itself when the program is gone.
 #![allow(unsafe_code)]
@@ -26,7 +27,7 @@ use crate::sandbox::in_words;
 use crate::sandbox::linux::command::{Errand, Refusal, become_command};
 use crate::sandbox::linux::namespaces::{IdMaps, clone_flags, fork_into};
 use crate::sandbox::linux::plan::{Confinement, Namespaces, SandboxPlan, View};
-use crate::sandbox::linux::streams::receive_streams;
+use crate::sandbox::linux::streams::receive_descriptors;
 use crate::sandbox::linux::transient::Transients;
 use crate::sandbox::linux::watch::Watch;
 use crate::sandbox::linux::{init, privileges, process_tree};
@@ -61,7 +62,7 @@ fn supervise(argv: &[OsString]) -> io::Result<()> {
     let mut text = Vec::new();
     io::stdin().lock().take(PLAN_BYTES_MAX).read_to_end(&mut text)?;
     let plan: SandboxPlan = serde_json::from_slice(&text)?;
-    let streams = plan.streams_passed.then(|| receive_streams(&control)).transpose()?;
+    let streams = plan.streams_passed.then(|| receive_descriptors(&control)).transpose()?;
     let null = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
 
@@ -103,6 +104,7 @@ fn supervise_namespaces(
     };
     drop(line);
     leave_output(null)?;
+    errand.leave_streams(null)?;
     let watched = watch_init(control, child, &our_end);
     if watched.is_err() {
         end_init(child);
@@ -178,6 +180,7 @@ fn supervise_here(errand: &Errand<'_>, control: &File, null: &File) -> io::Resul
         return Err(io::Error::other("fork gave no process"));
     };
     leave_output(null)?;
+    errand.leave_streams(null)?;
     let limits = errand.plan.confinement.as_ref().map(|confinement| &confinement.limits);
     watch(control, child, limits.map(|limits| Watch::new(limits, &errand.plan.cwd)))
 }

@@ -8,7 +8,8 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,8 +20,10 @@ use crate::sandbox::linux::command::{Errand, Refusal, become_command};
 use crate::sandbox::linux::helper::{INTERRUPT, TERMINATE, send_line};
 use crate::sandbox::linux::namespaces::{IdMaps, lay_view, raise_loopback};
 use crate::sandbox::linux::plan::{Confinement, Namespaces, View};
+use crate::sandbox::linux::streams::send_listener;
 use crate::sandbox::linux::watch::Watch;
 use crate::sandbox::linux::{privileges, process_tree};
+use crate::sandbox::proxy;
 
 /// Runs a command as its first process; all that is left of it ends with this process. What
 /// came of it went over `control`; `line` brings what is asked, and its end is the end.
@@ -31,6 +34,9 @@ pub(crate) fn run(
     (control, line): (&File, &File),
 ) {
     let started = enter(confinement, view, maps).map_err(Refusal::unavailable).and_then(|()| {
+        if confinement.proxied {
+            open_proxy(control);
+        }
         start(errand, control).map_err(|error| Refusal::unavailable(error.to_string()))
     });
     match started {
@@ -61,6 +67,15 @@ fn enter(confinement: &Confinement, view: &View, maps: &IdMaps) -> Result<(), St
     privileges::close_to_others().map_err(in_step("the helper"))
 }
 
+/// Listens where the command looks for its proxy, and hands the listener out to who serves it:
+/// a socket stays in the network it was made in. Without a loopback there is no way out at all.
+fn open_proxy(control: &File) {
+    if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, proxy::PORT)) {
+        // When the program is gone, the next poll says so.
+        let _ = send_listener(control, listener.as_fd());
+    }
+}
+
 /// Starts the command; returns it and what tells of ends.
 fn start(errand: &Errand<'_>, control: &File) -> io::Result<(Pid, File)> {
     let ends = watch_children()?;
@@ -78,6 +93,7 @@ fn start(errand: &Errand<'_>, control: &File) -> io::Result<(Pid, File)> {
     // Only the command's side holds its output open.
     rustix::stdio::dup2_stdout(rustix::stdio::stdin())?;
     rustix::stdio::dup2_stderr(rustix::stdio::stdin())?;
+    errand.leave_streams(rustix::stdio::stdin())?;
     Ok((child, ends))
 }
 

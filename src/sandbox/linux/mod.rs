@@ -27,6 +27,7 @@ mod mount_calls;
 mod namespaces;
 mod privileges;
 mod process_tree;
+mod pty;
 mod seccomp;
 mod streams;
 mod transient;

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Network, Pattern, SandboxMode, SandboxPolicy};
-use crate::sandbox::ResourceLimits;
 use crate::sandbox::linux::overlay::{MountPoint, Overlay, TMP, build_overlays, opens_all};
+use crate::sandbox::proxy::proxy_env;
+use crate::sandbox::{ResourceLimits, TerminalSize};
 
 /// Files below `/dev` that programs expect to write, and that hold nothing.
 ///
@@ -75,6 +76,8 @@ pub(crate) struct Facts {
     pub(crate) exposed: Vec<PathBuf>,
     /// The session's own temporary directory.
     pub(crate) private_tmp: Option<PathBuf>,
+    /// Whether someone takes note of what goes through a proxy; without, there is none.
+    pub(crate) attempts_heard: bool,
 }
 
 /// What the helper does.
@@ -89,6 +92,9 @@ pub(crate) struct SandboxPlan {
     /// Whether it has the streams that come over the line, instead of an output pipe.
     #[serde(default)]
     pub(crate) streams_passed: bool,
+    /// The terminal it makes itself; the helper's output is the line for our end of it.
+    #[serde(default)]
+    pub(crate) terminal: Option<TerminalSize>,
 }
 
 /// How a command is confined.
@@ -104,6 +110,8 @@ pub(crate) struct Confinement {
     pub(crate) devices: Vec<PathBuf>,
     /// Whether the network is open.
     pub(crate) network: bool,
+    /// Whether single hosts are reached, through a proxy on its own loopback.
+    pub(crate) proxied: bool,
     /// Whether root keeps its power over file modes.
     pub(crate) keep_mode_override: bool,
     /// Whether Landlock must hold.
@@ -164,7 +172,12 @@ pub(crate) fn build_plan(
         env.retain(|(name, _)| !matches!(name.as_str(), "TMPDIR" | "TMP" | "TEMP"));
         env.push(("TMPDIR".to_owned(), TMP.to_owned()));
     }
-    SandboxPlan { cwd, env, confinement, streams_passed: false }
+    if confinement.as_ref().is_some_and(|confinement| confinement.proxied) {
+        let proxied: Vec<_> = proxy_env().collect();
+        env.retain(|(name, _)| proxied.iter().all(|(proxy, _)| proxy != name));
+        env.extend(proxied);
+    }
+    SandboxPlan { cwd, env, confinement, streams_passed: false, terminal: None }
 }
 
 fn build_confinement(policy: &SandboxPolicy, facts: &Facts, limits: ResourceLimits) -> Confinement {
@@ -177,8 +190,11 @@ fn build_confinement(policy: &SandboxPolicy, facts: &Facts, limits: ResourceLimi
         list,
         write,
         devices: DEVICES.iter().chain(terminals).map(PathBuf::from).collect(),
-        // Single hosts need a proxy, which there is not: closed is the safe side.
         network: policy.network == Network::On,
+        // Without a network of its own, a proxy could be passed by: closed is the safe side.
+        proxied: matches!(policy.network, Network::Hosts(_))
+            && facts.layers.namespaces.is_some()
+            && facts.attempts_heard,
         keep_mode_override: facts.foreign_roots,
         landlock: facts.layers.landlock,
         view,

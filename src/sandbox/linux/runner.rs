@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::future::Future;
 use std::io::{Seek, SeekFrom, Write};
+use std::net::TcpListener as StdTcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
@@ -17,11 +18,13 @@ use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 use rustix::net::Shutdown;
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::unix::pipe;
+use tokio::net::{TcpListener, UnixStream};
 use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
 
-use crate::protocol::{SandboxLevel, SandboxMode, SandboxPolicy};
+use crate::protocol::{Network, SandboxLevel, SandboxMode, SandboxPolicy};
 use crate::sandbox::linux::explain::explain_plan;
 use crate::sandbox::linux::exposure;
 use crate::sandbox::linux::facts::{Question, load_facts};
@@ -31,11 +34,13 @@ use crate::sandbox::linux::private_tmp::PrivateTmp;
 use crate::sandbox::linux::privileges::adopt_orphans;
 use crate::sandbox::linux::probe::findings;
 use crate::sandbox::linux::process_tree::kill_orphans;
+use crate::sandbox::linux::pty::await_terminal;
 use crate::sandbox::linux::repositories::Walks;
-use crate::sandbox::linux::streams::send_streams;
+use crate::sandbox::linux::streams::{receive_bytes, send_descriptors};
 use crate::sandbox::linux::watch::load_memory_bytes;
+use crate::sandbox::proxy::Proxy;
 use crate::sandbox::{
-    CommandRunner, ExecRequest, ExitState, LevelReport, LimitHit, Process, ProcessControl,
+    CommandRunner, ExecRequest, ExitState, Input, LevelReport, LimitHit, Process, ProcessControl,
     ResourceLimits, SandboxError, in_words,
 };
 
@@ -101,8 +106,9 @@ impl LocalRunner {
         request: &ExecRequest,
     ) -> Result<Box<dyn ProcessControl>, SandboxError> {
         let plan = SandboxPlan { streams_passed: true, ..self.plan(request)? };
-        let (supervisor, _) = self.start(request, &plan)?;
-        Ok(Box::new(supervisor))
+        let streams = own_streams().map_err(|error| SandboxError::Spawn(describe(&error)))?;
+        let ends = HelperEnds { stdout: Stdio::null(), streams: Some(streams) };
+        Ok(Box::new(self.start(request, &plan, ends)?))
     }
 
     /// Says in plain words what a command would get, a line each.
@@ -140,6 +146,7 @@ impl LocalRunner {
             layers: findings.layers,
         };
         let mut facts = load_facts(&question, &self.memory.walks)?;
+        facts.attempts_heard = request.attempts.is_some();
         let is_writing = policy.mode == SandboxMode::WorkspaceWrite && policy.tmp;
         if findings.layers.namespaces.is_some() && is_writing {
             facts.private_tmp = Some(self.private_tmp()?);
@@ -165,20 +172,32 @@ impl LocalRunner {
         &self,
         request: &ExecRequest,
         plan: &SandboxPlan,
-    ) -> Result<(Supervisor, OwnedFd), SandboxError> {
-        start(&self.helper, request, plan).map_err(|error| SandboxError::Spawn(describe(&error)))
+        ends: HelperEnds,
+    ) -> Result<Supervisor, SandboxError> {
+        start(&self.helper, request, plan, ends)
+            .map_err(|error| SandboxError::Spawn(describe(&error)))
     }
 }
 
 impl CommandRunner for LocalRunner {
     fn spawn(&self, request: ExecRequest) -> Result<Process, SandboxError> {
-        let plan = self.plan(&request)?;
-        let (supervisor, output) = self.start(&request, &plan)?;
-        let output = pipe::Receiver::from_owned_fd(output)
-            .map_err(|error| SandboxError::Spawn(describe(&error)))?;
+        self.spawn_with(request, Input::Empty)
+    }
+
+    fn spawn_with(&self, request: ExecRequest, input: Input) -> Result<Process, SandboxError> {
+        let mut plan = self.plan(&request)?;
+        match input {
+            Input::Empty => {}
+            Input::Pipe => plan.streams_passed = true,
+            Input::Terminal(size) => plan.terminal = Some(size),
+        }
+        let (ends, wires) =
+            lay_wires(input).map_err(|error| SandboxError::Spawn(describe(&error)))?;
+        let supervisor = self.start(&request, &plan, ends)?;
         Ok(Process {
             control: Box::new(supervisor),
-            output: Box::new(output),
+            output: wires.output,
+            input: wires.input,
             output_bytes_max: self.settings.limits.output_bytes_max,
         })
     }
@@ -195,20 +214,60 @@ fn describe(error: &std::io::Error) -> String {
     }
 }
 
+/// What the helper gets: its output, and streams that go over the line.
+struct HelperEnds {
+    stdout: Stdio,
+    streams: Option<[OwnedFd; 3]>,
+}
+
+/// Our ends of what a command prints and reads.
+struct Wires {
+    output: Box<dyn AsyncRead + Send + Unpin>,
+    input: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+}
+
+fn lay_wires(input: Input) -> std::io::Result<(HelperEnds, Wires)> {
+    if let Input::Terminal(_) = input {
+        let (line, helper_end) = StdUnixStream::pair()?;
+        let (output, input) = tokio::io::split(await_terminal(line)?);
+        let stdout = Stdio::from(OwnedFd::from(helper_end));
+        let wires = Wires { output: Box::new(output), input: Some(Box::new(input)) };
+        return Ok((HelperEnds { stdout, streams: None }, wires));
+    }
+    let (output, output_end) = std::io::pipe()?;
+    let output = Box::new(pipe::Receiver::from_owned_fd(output.into())?);
+    if input == Input::Empty {
+        let ends = HelperEnds { stdout: Stdio::from(output_end), streams: None };
+        return Ok((ends, Wires { output, input: None }));
+    }
+    let (input_end, input) = std::io::pipe()?;
+    let input = Box::new(pipe::Sender::from_owned_fd(input.into())?);
+    let streams = [input_end.into(), output_end.try_clone()?.into(), output_end.into()];
+    let ends = HelperEnds { stdout: Stdio::null(), streams: Some(streams) };
+    Ok((ends, Wires { output, input: Some(input) }))
+}
+
+fn own_streams() -> std::io::Result<[OwnedFd; 3]> {
+    Ok([
+        std::io::stdin().as_fd().try_clone_to_owned()?,
+        std::io::stdout().as_fd().try_clone_to_owned()?,
+        std::io::stderr().as_fd().try_clone_to_owned()?,
+    ])
+}
+
 fn start(
     helper: &PathBuf,
     request: &ExecRequest,
     plan: &SandboxPlan,
-) -> std::io::Result<(Supervisor, OwnedFd)> {
+    ends: HelperEnds,
+) -> std::io::Result<Supervisor> {
     // A file in memory rather than a pipe: it takes a plan of any size at once.
     let mut input = File::from(rustix::fs::memfd_create("plan", MemfdFlags::CLOEXEC)?);
     input.write_all(&serde_json::to_vec(plan)?)?;
     input.seek(SeekFrom::Start(0))?;
-    let (output, output_end) = std::io::pipe()?;
     let (control, control_end) = StdUnixStream::pair()?;
-    if plan.streams_passed {
-        let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-        send_streams(&control, [input.as_fd(), output.as_fd(), errors.as_fd()])?;
+    if let Some(streams) = &ends.streams {
+        send_descriptors(&control, &streams.each_ref().map(AsFd::as_fd))?;
     }
     control.set_nonblocking(true)?;
     // Where a supervisor is killed, by a command that nothing confines, what it left comes to us.
@@ -221,7 +280,7 @@ fn start(
         .args(&request.argv)
         .env_clear()
         .stdin(Stdio::from(input))
-        .stdout(Stdio::from(output_end))
+        .stdout(ends.stdout)
         .stderr(Stdio::from(OwnedFd::from(control_end)))
         .spawn()?;
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
@@ -233,8 +292,19 @@ fn start(
         pid,
         received: Vec::new(),
         cwd: request.cwd.clone(),
+        proxy: build_proxy(request, plan),
+        serving: JoinSet::new(),
     };
-    Ok((supervisor, OwnedFd::from(output)))
+    Ok(supervisor)
+}
+
+/// Returns the proxy of a command that is to have one.
+fn build_proxy(request: &ExecRequest, plan: &SandboxPlan) -> Option<Proxy> {
+    plan.confinement.as_ref().filter(|confinement| confinement.proxied)?;
+    match &request.sandbox.as_ref()?.network {
+        Network::Hosts(hosts) => Some(Proxy::new(hosts, request.attempts.clone()?)),
+        Network::Off | Network::On => None,
+    }
 }
 
 /// Our end of the line to the supervisor. Dropping it closes the socket, upon which the
@@ -245,6 +315,10 @@ struct Supervisor {
     pid: Option<i32>,
     received: Vec<u8>,
     cwd: PathBuf,
+    /// The command's proxy, until its listener has come.
+    proxy: Option<Proxy>,
+    /// The proxy at work; it ends with this.
+    serving: JoinSet<()>,
 }
 
 impl ProcessControl for Supervisor {
@@ -303,12 +377,28 @@ impl Supervisor {
                 return Err(self.explain_silence().await);
             }
             let mut bytes = [0_u8; 1024];
-            match self.socket.try_read(&mut bytes) {
-                Ok(0) => return Err(self.explain_silence().await),
-                Ok(count) => self.received.extend(bytes.iter().take(count)),
+            let read = || receive_bytes(&self.socket, &mut bytes);
+            match self.socket.try_io(Interest::READABLE, read) {
+                Ok((0, _)) => return Err(self.explain_silence().await),
+                Ok((count, listener)) => {
+                    self.received.extend(bytes.iter().take(count));
+                    self.serve_proxy(listener);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(_) => return Err(self.explain_silence().await),
             }
+        }
+    }
+
+    /// Serves the command's proxy on a listener in its own network.
+    fn serve_proxy(&mut self, listener: Option<OwnedFd>) {
+        let Some(listener) = listener.map(StdTcpListener::from) else { return };
+        let Some(proxy) = self.proxy.take() else { return };
+        let listener =
+            listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
+        // One that cannot be served is closed, and the command reaches nothing.
+        if let Ok(listener) = listener {
+            self.serving.spawn(proxy.serve(listener));
         }
     }
 

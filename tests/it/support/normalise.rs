@@ -154,6 +154,9 @@ fn blank(value: &mut Value) {
                 all.insert("level".to_owned(), "[LEVEL]".into());
                 all.insert("reason".to_owned(), Value::Null);
             }
+            if all.contains_key("outside") && all.contains_key("level") {
+                all.insert("level".to_owned(), "[LEVEL]".into());
+            }
             if is(all, "session_started") {
                 all.insert("gimlet_version".to_owned(), "[VERSION]".into());
             }
