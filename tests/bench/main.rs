@@ -3,6 +3,7 @@
 //! `cargo bench -- [--gimlet PATH] [--peer PATH] [--rounds N]` prints a table of medians. Rounds
 //! alternate between the two, so that a busy machine is unfair to neither.
 //! `cargo bench -- edits [--peer PATH] [--rounds N] [--only NAME]` does so for changing files.
+//! `cargo bench -- sandbox [--peer PATH] [--rounds N]` does so for the sandbox's cost.
 //! `cargo bench -- serve --script FILE [--port N] [--record DIR]` leaves the mock standing, for
 //! `tests/sdk` and for use by hand; the script is that of `tests/README.md`.
 
@@ -19,6 +20,8 @@ mod edit_cases;
 mod edit_table;
 mod edits;
 mod measure;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod scenario;
 mod serve;
 #[path = "../it/support/server.rs"]
@@ -49,6 +52,8 @@ fn main() {
     match args.first().map(String::as_str) {
         Some(measure::COMMAND) => measure::run_and_report(&args.split_off(1)),
         Some("edits") => edits::run(&args.split_off(1)),
+        #[cfg(target_os = "linux")]
+        Some("sandbox") => sandbox::run(&args.split_off(1)),
         Some("serve") => serve::serve(&args.split_off(1)),
         _ => compare(&parse_options(&args)),
     }
