@@ -1,4 +1,5 @@
-//! What a sandbox costs a command: `cargo bench -- sandbox [--gimlet PATH] [--peer PATH] [--rounds N]`.
+//! What a sandbox costs a command: `cargo bench -- sandbox [--gimlet PATH] [--peer PATH] [--rounds N]
+//! [--only NAME]`.
 //!
 //! The same command bare, through the runner of a session (which is what a session pays for
 //! each command), through `gimlet sandbox`, and through the peer's. Rounds alternate.
@@ -19,14 +20,18 @@ const ROUNDS: usize = 50;
 /// Prints the table.
 pub(crate) fn run(args: &[String]) {
     let (mut gimlet, mut peer, mut rounds) = (crate::release_binary(), None, ROUNDS);
+    let mut only: Option<String> = None;
     let mut args = args.iter();
     while let Some(name) = args.next() {
         let value = args.next().unwrap_or_else(|| panic!("{name} wants a value"));
         match name.as_str() {
             "--gimlet" => gimlet = value.into(),
             "--peer" => peer = Some(PathBuf::from(value)),
+            "--only" => only = Some(value.clone()),
             "--rounds" => rounds = value.parse().expect("--rounds wants a number"),
-            _ => panic!("unknown option {name}: --gimlet PATH, --peer PATH, --rounds N"),
+            _ => {
+                panic!("unknown option {name}: --gimlet PATH, --peer PATH, --rounds N, --only NAME")
+            }
         }
     }
     let workspace = tempfile::tempdir().unwrap();
@@ -54,6 +59,9 @@ pub(crate) fn run(args: &[String]) {
         let argv = move || time_command(&[&peer, "sandbox", "--", COMMAND], &cwd);
         rows.push(("the peer's sandbox", Box::new(argv)));
     }
+    rows.retain(|(name, _)| {
+        only.as_deref().is_none_or(|only| *name == only || name.starts_with("bare"))
+    });
     let mut figures: Vec<Vec<f64>> = vec![Vec::new(); rows.len()];
     for round in 0..=rounds {
         for ((_, play), figures) in rows.iter_mut().zip(&mut figures) {
