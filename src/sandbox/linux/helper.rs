@@ -8,7 +8,8 @@
 //! Standard input is the plan as JSON, standard output is the command's (or the line for our end
 //! of its terminal), standard error is a socket to `runner.rs`. Over it goes one line per event:
 //! `X code`, `S signal`, `L what bound` (it ran into a limit and was killed), `B` (with the
-//! listener of its proxy), or an error (`N`, `D`, `U`, `P`) instead of them; back
+//! listener of its proxy), or an error (`N`, `D`, `U`, `P`) instead of them, and at last what
+//! the program is to close, which nobody reads; back
 //! come `I` and `T` (ask it, or all, to end) and the end of stream (kill all), which the system
 //! sends by itself when the program is gone.
 #![allow(unsafe_code)]
@@ -16,7 +17,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -27,7 +28,7 @@ use crate::sandbox::in_words;
 use crate::sandbox::linux::command::{Errand, Refusal, become_command};
 use crate::sandbox::linux::namespaces::{IdMaps, clone_flags, fork_into};
 use crate::sandbox::linux::plan::{Confinement, Namespaces, SandboxPlan, View};
-use crate::sandbox::linux::streams::receive_descriptors;
+use crate::sandbox::linux::streams::{receive_descriptors, send_descriptors};
 use crate::sandbox::linux::transient::Transients;
 use crate::sandbox::linux::watch::Watch;
 use crate::sandbox::linux::{init, privileges, process_tree};
@@ -37,6 +38,9 @@ pub(crate) const HELPER_ARGUMENT: &str = "__sandbox";
 
 /// Bytes of a plan. The longest list of grants is far below it.
 const PLAN_BYTES_MAX: u64 = 64 << 20;
+
+/// Descriptors that the program closes for the supervisor; the line holds many more.
+const LEFT_TO_PROGRAM_MAX: usize = 60;
 
 /// What the program asks of the supervisor: to ask all to end.
 pub(crate) const TERMINATE: u8 = b'T';
@@ -110,8 +114,18 @@ fn supervise_namespaces(
         end_init(child);
     }
     // Only now, when nobody is left who could use their places.
-    drop(transients);
+    leave_to_program(control, &transients.remove());
     watched
+}
+
+/// Has the program close what is slow to close, so that it need not wait for us meanwhile.
+fn leave_to_program(control: &File, files: &[File]) {
+    // What does not fit into the line is closed here.
+    for some in files.iter().take(LEFT_TO_PROGRAM_MAX).collect::<Vec<_>>().chunks(3) {
+        let fds: Vec<_> = some.iter().map(AsFd::as_fd).collect();
+        // When the program is gone, so is what it was to close.
+        let _ = send_descriptors(control, &fds);
+    }
 }
 
 /// Starts the first process of namespaces. Root that may not make them by itself has those of

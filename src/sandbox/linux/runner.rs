@@ -287,7 +287,7 @@ fn start(
     supervisors.extend(pid);
     drop(supervisors);
     let supervisor = Supervisor {
-        socket: UnixStream::from_std(control)?,
+        socket: Some(UnixStream::from_std(control)?),
         child,
         pid,
         received: Vec::new(),
@@ -310,7 +310,8 @@ fn build_proxy(request: &ExecRequest, plan: &SandboxPlan) -> Option<Proxy> {
 /// Our end of the line to the supervisor. Dropping it closes the socket, upon which the
 /// supervisor kills all; tokio collects the supervisor.
 struct Supervisor {
-    socket: UnixStream,
+    /// Open until the supervisor is gone.
+    socket: Option<UnixStream>,
     child: Child,
     pid: Option<i32>,
     received: Vec<u8>,
@@ -330,16 +331,18 @@ impl ProcessControl for Supervisor {
 
     fn terminate(&mut self) {
         // A full socket means that it was asked often enough.
-        let _ = self.socket.try_write(&[TERMINATE]);
+        let _ = self.socket.as_ref().map(|socket| socket.try_write(&[TERMINATE]));
     }
 
     fn interrupt(&mut self) {
-        let _ = self.socket.try_write(&[INTERRUPT]);
+        let _ = self.socket.as_ref().map(|socket| socket.try_write(&[INTERRUPT]));
     }
 
     fn kill(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         // It may be gone already, which is what we want.
-        let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
+        if let Some(socket) = &self.socket {
+            let _ = rustix::net::shutdown(socket, Shutdown::Write);
+        }
         Box::pin(async {
             let ended = tokio::time::timeout(SUPERVISOR_EXIT_MAX, self.child.wait()).await;
             if ended.is_err() {
@@ -353,6 +356,9 @@ impl ProcessControl for Supervisor {
             if let Some(pid) = self.pid {
                 lock_supervisors().remove(&pid);
             }
+            // What the supervisor left in it is slow to close.
+            let socket = self.socket.take();
+            drop(tokio::task::spawn_blocking(|| drop(socket)));
         })
     }
 }
@@ -373,12 +379,13 @@ impl Supervisor {
                 }
                 continue;
             }
-            if self.socket.readable().await.is_err() || self.received.len() > LINE_BYTES_MAX {
+            let Some(socket) = &self.socket else { return Err(self.explain_silence().await) };
+            if socket.readable().await.is_err() || self.received.len() > LINE_BYTES_MAX {
                 return Err(self.explain_silence().await);
             }
             let mut bytes = [0_u8; 1024];
-            let read = || receive_bytes(&self.socket, &mut bytes);
-            match self.socket.try_io(Interest::READABLE, read) {
+            let read = || receive_bytes(socket, &mut bytes);
+            match socket.try_io(Interest::READABLE, read) {
                 Ok((0, _)) => return Err(self.explain_silence().await),
                 Ok((count, listener)) => {
                     self.received.extend(bytes.iter().take(count));

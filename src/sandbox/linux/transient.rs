@@ -37,22 +37,34 @@ impl Transients {
         }
         Ok(made)
     }
-}
 
-impl Drop for Transients {
-    fn drop(&mut self) {
+    /// Takes away those that nobody else uses, and returns them, open still: who closes one
+    /// waits until its place on the disk is free, which takes milliseconds on some.
+    pub(crate) fn remove(mut self) -> Vec<File> {
+        self.remove_unused()
+    }
+
+    fn remove_unused(&mut self) -> Vec<File> {
+        let mut removed = Vec::new();
         for (point, file) in self.held.drain(..).rev() {
             // Another command may use it still; the last one takes it away.
             let is_last = file.try_lock().is_ok();
             if is_last && is_same(&point.path, &file) {
-                let removed = match point.directory {
+                let gone = match point.directory {
                     true => std::fs::remove_dir(&point.path),
                     false => std::fs::remove_file(&point.path),
                 };
                 // What cannot be removed is not empty, so it is not ours any more.
-                drop(removed);
+                removed.extend(gone.is_ok().then_some(file));
             }
         }
+        removed
+    }
+}
+
+impl Drop for Transients {
+    fn drop(&mut self) {
+        self.remove_unused();
     }
 }
 
