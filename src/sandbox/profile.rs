@@ -3,6 +3,7 @@
 //! Everything is denied but what is listed; paths are parameters, so that no name can end a
 //! rule. Knows no process and no system. Called by `unconfined.rs` on macOS.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -73,6 +74,16 @@ pub(crate) fn build_profile(policy: &SandboxPolicy, facts: &ProfileFacts) -> Pro
                 "(allow file-write* (require-all (subpath (param \"{name}\")){protected}))"
             ));
         }
+    }
+    // What is closed or hidden goes by its path: none above it may be moved away.
+    let paths: BTreeSet<&Path> =
+        facts.closed.iter().chain(&facts.hidden).map(AsRef::as_ref).collect();
+    let above: BTreeSet<&Path> = paths.iter().flat_map(|path| path.ancestors().skip(1)).collect();
+    let is_writable = |path: &&Path| facts.roots.iter().any(|root| path.starts_with(root));
+    let is_writing = policy.mode == SandboxMode::WorkspaceWrite;
+    for above in above.into_iter().filter(is_writable).filter(|_| is_writing) {
+        let name = profile.name("ABOVE", above);
+        profile.add(&format!("(deny file-write-unlink (literal (param \"{name}\")))"));
     }
     for closed in &facts.closed {
         let name = profile.name("CLOSED", closed);

@@ -389,11 +389,16 @@ fn lay_out(root: &Path) {
         "work/store/hooks",
         "work/aliased",
         "work/target/hooks",
+        "work/deep/keys",
+        "work/far/in/side",
     ];
     for name in directories {
         fs::create_dir_all(root.join(name)).unwrap();
     }
-    let deny = format!("deny_read = [\"{0}/home/mine\", \"{0}/work/*.pem\"]\n", root.display());
+    let deny = format!(
+        "deny_read = [\"{0}/home/mine\", \"{0}/work/*.pem\", \"{0}/work/deep/keys\", \"{0}/work/far/in/side/key\"]\n",
+        root.display()
+    );
     let files = [
         ("outside/file", "outside\n"),
         ("home/.profile", "\n"),
@@ -407,6 +412,8 @@ fn lay_out(root: &Path) {
         ("gimlet/sessions/one.jsonl", SECRET),
         ("work/file", "inside\n"),
         ("work/secret.pem", SECRET),
+        ("work/deep/keys/one", SECRET),
+        ("work/far/in/side/key", SECRET),
         ("work/.codex/config.toml", "\n"),
         ("work/.git/HEAD", "ref: refs/heads/main\n"),
         ("work/.git/config", "[core]\n\trepositoryformatversion = 0\n"),

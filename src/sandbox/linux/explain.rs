@@ -72,6 +72,7 @@ fn explain_overlay(overlay: &Overlay) -> String {
     let what = match &overlay.kind {
         OverlayKind::Writable => "writable",
         OverlayKind::Exposed | OverlayKind::Protected => "read-only",
+        OverlayKind::Pinned => "writable, not to be moved",
         OverlayKind::Hidden => "hidden",
         OverlayKind::Sealed => "empty, read-only",
         OverlayKind::From(_) => "its own, writable",

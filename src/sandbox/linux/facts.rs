@@ -15,9 +15,9 @@ use crate::sandbox::SandboxError;
 use crate::sandbox::environment::matches_glob;
 use crate::sandbox::linux::landlock::confines_sockets;
 use crate::sandbox::linux::local_sockets::load_local_sockets;
-use crate::sandbox::linux::overlay::TMP;
+use crate::sandbox::linux::overlay::{MountPoint, TMP};
 use crate::sandbox::linux::plan::{Facts, Layers, parse_hidden_paths};
-use crate::sandbox::linux::repositories::{Protected, Walks};
+use crate::sandbox::linux::repositories::{Protected, Walks, find_missing};
 
 /// Entries of one directory above a hidden path. Each is a grant of its own, about 3 µs.
 const DIRECTORY_ENTRIES_MAX: usize = 16_384;
@@ -93,7 +93,7 @@ fn load_view_facts(
 ) -> Result<Facts, SandboxError> {
     let policy = question.policy;
     let is_writing = policy.mode == SandboxMode::WorkspaceWrite;
-    let Protected { present, missing } = match is_writing {
+    let Protected { present, mut missing } = match is_writing {
         true => walks.find(&facts.roots, policy.git)?,
         false => Protected::default(),
     };
@@ -112,6 +112,9 @@ fn load_view_facts(
             load_local_sockets(&own, &facts.roots)
         }
     };
+    missing.extend(policy.deny_write.iter().filter_map(|path| find_missing_above(path)));
+    missing.sort();
+    missing.dedup();
     Ok(Facts {
         cwd: real(question.cwd).filter(|cwd| cwd.parent().is_some()).map(|cwd| find_shown(&cwd)),
         protected: present,
@@ -121,6 +124,22 @@ fn load_view_facts(
         exposed,
         ..facts
     })
+}
+
+/// Returns what stands for a directory that is not there yet and that no command may make: the
+/// first of the directories above it that is missing too, or it itself.
+fn find_missing_above(path: &Path) -> Option<MountPoint> {
+    let mut missing = None;
+    for above in path.ancestors() {
+        match find_missing(above.to_owned(), true) {
+            Some(point) => missing = Some(point),
+            None if missing.is_none() && !above.exists() => {}
+            None => break,
+        }
+    }
+    let MountPoint { path, directory } = missing?;
+    let place = real(path.parent()?)?;
+    Some(MountPoint { path: place.join(path.file_name()?), directory })
 }
 
 /// Returns what is to be seen of a directory's surroundings: below `/tmp`, where projects are

@@ -154,7 +154,7 @@ fn copy_sources(view: &View) -> Result<Vec<Option<OwnedFd>>, String> {
         .iter()
         .map(|overlay| {
             let (source, attributes) = match &overlay.kind {
-                OverlayKind::Writable => (&overlay.at, TAMED),
+                OverlayKind::Writable | OverlayKind::Pinned => (&overlay.at, TAMED),
                 OverlayKind::From(source) => (source, TAMED),
                 OverlayKind::Exposed | OverlayKind::Protected => (&overlay.at, TAMED | READ_ONLY),
                 OverlayKind::Hidden | OverlayKind::Sealed => return Ok(None),
@@ -169,7 +169,7 @@ fn copy_sources(view: &View) -> Result<Vec<Option<OwnedFd>>, String> {
                 Err(_) if overlay.kind == OverlayKind::Exposed => Ok(None),
                 // What is gone needs no protection.
                 Err(error)
-                    if overlay.kind == OverlayKind::Protected
+                    if matches!(overlay.kind, OverlayKind::Protected | OverlayKind::Pinned)
                         && error.kind() == io::ErrorKind::NotFound =>
                 {
                     Ok(None)

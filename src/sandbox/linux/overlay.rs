@@ -41,6 +41,9 @@ pub(crate) enum OverlayKind {
     Exposed,
     /// Itself, read-only, inside a writable one.
     Protected,
+    /// Itself, writable, and not to be moved: what is protected or hidden below it goes by its
+    /// path, and would be gone from there.
+    Pinned,
     /// Nothing that could be read.
     Hidden,
     /// A new and empty directory, read-only.
@@ -83,12 +86,42 @@ pub(crate) fn build_overlays(policy: &SandboxPolicy, facts: &Facts) -> Vec<Overl
             OverlayKind::Exposed => is_replaced,
             OverlayKind::Protected => is_writable,
             OverlayKind::Hidden => !is_replaced,
+            OverlayKind::Pinned => false,
         };
         if is_needed {
             kept.insert(at, kind);
         }
     }
+    let pinned: BTreeSet<PathBuf> =
+        kept.iter().flat_map(|(at, kind)| find_pins(at, kind, &kept, all_writable)).collect();
+    kept.extend(pinned.into_iter().map(|at| (at, OverlayKind::Pinned)));
     unseal_ancestors(kept)
+}
+
+/// Returns the writable directories above a protected or hidden path that a command could move
+/// away with it, to put others in their place for commands to come.
+fn find_pins(
+    at: &Path,
+    kind: &OverlayKind,
+    kept: &BTreeMap<PathBuf, OverlayKind>,
+    all_writable: bool,
+) -> Vec<PathBuf> {
+    if !matches!(kind, OverlayKind::Protected | OverlayKind::Hidden | OverlayKind::Sealed) {
+        return Vec::new();
+    }
+    let mut pins = Vec::new();
+    for above in at.ancestors().skip(1) {
+        let is_writable = match kept.get(above) {
+            Some(kind) => *kind == OverlayKind::Writable,
+            None if above.parent().is_some() => {
+                pins.push(above.to_owned());
+                continue;
+            }
+            None => all_writable,
+        };
+        return if is_writable { pins } else { Vec::new() };
+    }
+    Vec::new()
 }
 
 /// Returns whether the whole tree is a writable root.
@@ -219,6 +252,7 @@ mod tests {
                 "/home/u/w/.codex Protected",
                 "/home/u/w/.git Protected",
                 "/home/u/w/secret Hidden",
+                "/home/u/w/sub Pinned",
                 "/home/u/w/sub/.git Protected",
                 "/run Sealed",
                 "/tmp From(\"/tmp/own\")",
@@ -264,8 +298,15 @@ mod tests {
             closed: paths(&["/root/.config/gimlet"]),
             ..Facts::default()
         };
-        let expected =
-            ["/root/.config/gimlet Protected", "/tmp Sealed", "/w/.git Protected"].to_vec();
+        let expected = [
+            "/root Pinned",
+            "/root/.config Pinned",
+            "/root/.config/gimlet Protected",
+            "/tmp Sealed",
+            "/w Pinned",
+            "/w/.git Protected",
+        ]
+        .to_vec();
         assert_eq!(
             shown(SandboxMode::WorkspaceWrite, &facts),
             // Only a workspace inside it opens a directory of ours.

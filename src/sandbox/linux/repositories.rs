@@ -195,7 +195,7 @@ fn is_harmless_when_empty(name: &str) -> Option<bool> {
 }
 
 /// Returns a mount point for what is not there, or only because of another command.
-fn find_missing(path: PathBuf, directory: bool) -> Option<MountPoint> {
+pub(crate) fn find_missing(path: PathBuf, directory: bool) -> Option<MountPoint> {
     let is_missing = kind_of(&path).is_none() || is_left_behind(&path);
     let has_place = path.parent().is_some_and(Path::is_dir);
     (is_missing && has_place && path.to_str().is_some()).then_some(MountPoint { path, directory })
