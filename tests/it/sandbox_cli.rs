@@ -328,3 +328,37 @@ fn no_process_outlives_its_session() {
         }
     });
 }
+
+#[test]
+fn a_home_that_is_the_workspace_keeps_its_secrets_and_what_is_gimlets() {
+    if !has_full_level() {
+        return;
+    }
+    let house = House::new();
+    // Where the program looks without GIMLET_HOME.
+    let home = house.workspace();
+    for directory in [".local/state/gimlet", ".config/gh", ".cache"] {
+        fs::create_dir_all(home.join(directory)).unwrap();
+    }
+    fs::write(home.join(".config/gh/hosts.yml"), "oauth_token: hidden-words").unwrap();
+    let play = |script: &str| {
+        let mut command = house.command(["sandbox", "--", "sh", "-c", script]);
+        command.env_remove("GIMLET_HOME").env("HOME", &home);
+        run(command, Stdin::Nothing)
+    };
+    for script in [
+        "mv .local .moved",
+        "mv .local/state .moved",
+        "mv .config .moved",
+        // None that is not there can be made, either.
+        "mkdir .config/gimlet && echo '[[rule]]' > .config/gimlet/rules.toml",
+        "cat .config/gh/hosts.yml",
+    ] {
+        let ended = play(script);
+        assert_ne!(ended.code, 0, "{script}: {ended:?}");
+        assert!(!ended.stdout.contains("hidden-words"), "{script}: {ended:?}");
+    }
+    let ended = play("mv .cache .moved && echo x > .config/new && mv .moved .cache");
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(!home.join(".config/gimlet").exists());
+}
