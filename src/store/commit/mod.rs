@@ -8,14 +8,17 @@
 mod dirs;
 mod disk;
 mod error;
+mod finish;
 mod journal;
 mod make;
 mod perform;
 mod prepare;
 mod recover;
 mod step;
+mod take_back;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::fmt;
 use std::fs::File;
@@ -42,7 +45,6 @@ pub(crate) struct Change<'a> {
 
 /// What must be at a path for a commit to go on.
 #[derive(Clone, Copy)]
-#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum Old<'a> {
     /// Nothing.
     Absent,
@@ -60,7 +62,6 @@ pub(crate) enum Old<'a> {
 
 /// What shall be at a path after a commit.
 #[derive(Clone, Copy)]
-#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum New<'a> {
     /// Nothing. A directory goes only when it is empty by then, and stays silently otherwise.
     Absent,
@@ -74,7 +75,6 @@ pub(crate) enum New<'a> {
 
 /// The bytes of a new file.
 #[derive(Clone, Copy)]
-#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum Content<'a> {
     /// These.
     Bytes(&'a [u8]),
@@ -84,7 +84,6 @@ pub(crate) enum Content<'a> {
 
 /// The mode bits of a new file.
 #[derive(Debug, Clone, Copy)]
-#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum Mode<'a> {
     /// Mode, owner and attributes of the file it replaces; for a new file what the umask says.
     Keep,
@@ -98,7 +97,6 @@ pub(crate) enum Mode<'a> {
 
 /// What happens to the executable bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum Execute {
     /// Whoever may read may execute.
     Set,
@@ -131,7 +129,6 @@ pub(crate) fn commit(changes: &[Change<'_>], site: &Site<'_>) -> Result<Committe
 
 impl<'a> Site<'a> {
     /// Returns a site whose commits cannot be called off.
-    #[allow(dead_code)] // For undo.
     pub(crate) fn new(roots: &'a [PathBuf], journal: Option<&'a Path>) -> Self {
         Self { roots, journal, go_on: &|| true }
     }

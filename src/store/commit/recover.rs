@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::store::commit::dirs::Dirs;
 use crate::store::commit::disk::Disk;
 use crate::store::commit::journal::{Journal, Plan, Progress, Record, is_record};
-use crate::store::commit::perform::{State, Work};
 use crate::store::commit::step::Act;
+use crate::store::commit::work::{State, Work};
 
 /// Names shown of the files of one edit.
 const NAMES_SHOWN: usize = 3;
