@@ -6,6 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
@@ -131,6 +132,11 @@ impl Disk {
     /// Writes on, and says how much.
     pub(super) fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize> {
         self.call(|| rustix::io::write(file, bytes))
+    }
+
+    /// Writes parts on, and says how many bytes.
+    pub(super) fn write_parts(&self, file: &File, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.call(|| rustix::io::writev(file, parts))
     }
 
     /// Returns a link's target.

@@ -186,8 +186,7 @@ impl Journal {
     }
 
     fn append(&self, disk: &Disk, kind: &str, value: &impl Serialize) -> io::Result<()> {
-        let json = serde_json::to_string(value)?;
-        let line = format!("{} {kind} {json}\n", checksum(kind, &json));
+        let line = seal_line(kind, &serde_json::to_string(value)?);
         disk.run(|| (&self.file).write_all(line.as_bytes()))
     }
 }
@@ -245,6 +244,11 @@ pub(super) fn parse_record(bytes: &[u8]) -> Record {
         };
     }
     Record::Unfinished(plan, progress)
+}
+
+/// Returns a line with its checksum.
+pub(crate) fn seal_line(kind: &str, json: &str) -> String {
+    format!("{} {kind} {json}\n", checksum(kind, json))
 }
 
 /// Returns the kind and the text of a whole line.

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::io::Write;
+use std::io::{IoSlice, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +28,9 @@ const BY_UMASK: RawMode = 0o666;
 
 /// Mode bits that only make sense with the owner they were given for.
 const SET_ID: RawMode = 0o6000;
+
+/// Parts of a file that are written with one call; systems take no more.
+const PARTS_MAX: usize = 1024;
 
 /// A new file under its temporary name.
 #[derive(Debug)]
@@ -154,6 +157,7 @@ fn make_file(
     let mut writer = DiskWriter { disk, file: &file };
     match content {
         Content::Bytes(bytes) => writer.write_all(bytes)?,
+        Content::Parts(parts) => writer.write_parts(parts)?,
         Content::Stream(stream) => stream(&mut writer)?,
     }
     let kept = give(disk, &file, exact, (mode, model))?;
@@ -215,6 +219,25 @@ fn make_link(disk: &Disk, (dir, temp): (&OwnedFd, &OsStr), target: &Path) -> io:
 struct DiskWriter<'a> {
     disk: &'a Disk,
     file: &'a File,
+}
+
+impl DiskWriter<'_> {
+    /// Writes parts one after the other, many with one call.
+    fn write_parts(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        for some in parts.chunks(PARTS_MAX) {
+            let mut slices: Vec<IoSlice<'_>> = some.iter().map(|part| IoSlice::new(part)).collect();
+            let mut left = &mut slices[..];
+            // Empty parts at the front are passed over.
+            IoSlice::advance_slices(&mut left, 0);
+            while !left.is_empty() {
+                match self.disk.write_parts(self.file, left)? {
+                    0 => return Err(io::ErrorKind::WriteZero.into()),
+                    written => IoSlice::advance_slices(&mut left, written),
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Write for DiskWriter<'_> {

@@ -21,7 +21,7 @@ mod tests;
 mod work;
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,8 @@ use disk::Disk;
 use rustix::fs::RawMode;
 
 pub(crate) use error::CommitError;
+#[cfg(fuzzing)]
+pub(crate) use journal::seal_line;
 pub(crate) use recover::recover;
 
 /// One path of a commit: what must be there, and what shall be there.
@@ -50,6 +52,9 @@ pub(crate) enum Old<'a> {
     Absent,
     /// A regular file of exactly these bytes.
     Bytes(&'a [u8]),
+    /// The same, and how the file looked when they were read: while it looks the same, only
+    /// what was displaced is read again.
+    Seen(&'a [u8], &'a Metadata),
     /// A regular file that the check accepts. It is asked up to twice, with the file at its start.
     File(&'a dyn Fn(&File) -> io::Result<bool>),
     /// A symbolic link with this target.
@@ -78,6 +83,8 @@ pub(crate) enum New<'a> {
 pub(crate) enum Content<'a> {
     /// These.
     Bytes(&'a [u8]),
+    /// These, one after the other.
+    Parts(&'a [&'a [u8]]),
     /// What this writes, piece by piece, so that memory stays small.
     Stream(&'a dyn Fn(&mut dyn Write) -> io::Result<()>),
 }
@@ -139,6 +146,7 @@ impl fmt::Debug for Old<'_> {
         match self {
             Self::Absent => f.write_str("Absent"),
             Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+            Self::Seen(bytes, _) => write!(f, "Seen({})", bytes.len()),
             Self::File(_) => f.write_str("File"),
             Self::Symlink(target) => write!(f, "Symlink({})", target.display()),
             Self::Directory => f.write_str("Directory"),
@@ -153,6 +161,9 @@ impl fmt::Debug for New<'_> {
             Self::Absent => f.write_str("Absent"),
             Self::File(Content::Bytes(bytes), mode) => {
                 write!(f, "File({} bytes, {mode:?})", bytes.len())
+            }
+            Self::File(Content::Parts(parts), mode) => {
+                write!(f, "File({} parts, {mode:?})", parts.len())
             }
             Self::File(Content::Stream(_), mode) => write!(f, "File(stream, {mode:?})"),
             Self::Symlink(target) => write!(f, "Symlink({})", target.display()),

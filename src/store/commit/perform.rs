@@ -51,7 +51,7 @@ pub(super) fn commit_on(
         };
     }
     let stamps = vec![None; steps.len()];
-    let mut work = Work { dirs, commit, steps, stamps, journal, begun: 0 };
+    let mut work = Work { dirs, commit, steps, stamps, journal, begun: 0, spared: Vec::new() };
     match work.run(&prepared.tasks, site, &mut notes) {
         Ok(()) => {
             notes.extend(work.finish());

@@ -87,7 +87,8 @@ fn settle(disk: &Disk, journal: Journal, plan: Plan, progress: &Progress) -> io:
         Progress::Ready(stamps) | Progress::Done(stamps) => (stamps.clone(), plan.steps.len()),
     };
     let Plan { commit, steps, .. } = plan;
-    let mut work = Work { dirs, commit, steps, stamps, journal: Some(journal), begun };
+    let mut work =
+        Work { dirs, commit, steps, stamps, journal: Some(journal), begun, spared: Vec::new() };
     let is_done = match progress {
         Progress::Planned => false,
         Progress::Ready(_) => is_done(&mut work)?,

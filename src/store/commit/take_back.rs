@@ -194,7 +194,8 @@ impl Work<'_> {
         let new = self.stamps.get(index).copied().flatten();
         // After the first rename an old file may have this name, and is the only copy of it.
         let stamp = Some(Stamp::new(&stat));
-        if stamp == step.old || renamed == Renamed::Maybe && stamp != new {
+        let is_spared = stamp == step.old || self.spared.contains(&index);
+        if is_spared || renamed == Renamed::Maybe && stamp != new {
             return Ok(());
         }
         disk.unlink(ends.temp())
@@ -223,12 +224,7 @@ impl Work<'_> {
                     disk.rename_new(ends.temp(), ends.name(&step))?;
                 }
                 (Act::Swap, Some(_)) if Some(Stamp::new(&at_temp)) == step.old => {
-                    match disk.exchange(ends.temp(), ends.name(&step)) {
-                        Err(error) if is_unsupported(&error) => {
-                            disk.rename(ends.temp(), ends.name(&step))?;
-                        }
-                        done => done?,
-                    }
+                    left.push(self.put_one_back(index, &step, &ends)?);
                 }
                 (Act::Take, Some(_)) if !is_one(&at_name, &Some(at_temp)) => {
                     left.extend(self.overtaken(&ends, &step));
@@ -237,6 +233,25 @@ impl Work<'_> {
             }
         }
         Ok(left)
+    }
+
+    /// Puts an old file back where another stands, which may be new, or the user's by now: it
+    /// stays, under a temporary name.
+    fn put_one_back(&mut self, index: usize, step: &Step, ends: &Ends) -> io::Result<String> {
+        let disk = self.dirs.disk;
+        let aside = aside_name(&ends.temp);
+        match disk.exchange(ends.temp(), ends.name(step)) {
+            Err(error) if is_unsupported(&error) => {
+                disk.rename_new(ends.name(step), ends.aside(&aside))?;
+                disk.rename_new(ends.temp(), ends.name(step))?;
+                disk.rename_new(ends.aside(&aside), ends.temp())?;
+            }
+            done => done?,
+        }
+        self.spared.push(index);
+        let path = self.dirs.path_of(step.dir, &step.name);
+        let temp = self.dirs.path_of(step.temp_dir, &ends.temp);
+        Ok(format!("{}: what stood there is in {}", path.display(), temp.display()))
     }
 
     /// Removes a temporary name of a file that has its own name as well.

@@ -31,6 +31,8 @@ pub(super) struct Work<'d> {
     pub(super) journal: Option<Journal>,
     /// How many steps may have done something.
     pub(super) begun: usize,
+    /// Steps whose temporary names are not to be removed.
+    pub(super) spared: Vec<usize>,
 }
 
 /// What can be seen of a step.
