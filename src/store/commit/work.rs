@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustix::fs::{FileType, Stat};
 
-use crate::store::commit::dirs::{DirId, Dirs};
+use crate::store::commit::dirs::{DirId, Dirs, System};
 use crate::store::commit::disk::{At, is_nowhere, kind_of, mode_of};
 use crate::store::commit::journal::Journal;
 use crate::store::commit::step::{Act, Stamp, Step, temp_name};
@@ -139,7 +139,7 @@ impl Work<'_> {
     pub(super) fn systems(
         &mut self,
         pick: impl Fn(&Step) -> Option<DirId>,
-    ) -> Result<Vec<(DirId, Arc<OwnedFd>)>, (PathBuf, io::Error)> {
+    ) -> Result<Vec<System>, (PathBuf, io::Error)> {
         if self.steps.len() <= self.dirs.disk.each_max {
             return Ok(Vec::new());
         }

@@ -251,3 +251,58 @@ fn a_directory_that_is_not_empty_stays() {
     place.commit(&listed(New::Absent)).unwrap();
     assert!(place.at("d/other").exists() && !place.at("d/listed").exists());
 }
+
+/// What looks as it did when it was read is not read before the exchange, but after it.
+#[test]
+fn a_look_at_a_file_spares_reading_it_only_once() {
+    let place = Place::new();
+    place.write("a", "before").write("b", "b");
+    let seen = fs::metadata(place.at("a")).unwrap();
+    let roots = [place.root.clone()];
+    let commit_seen = |bytes: &'static [u8]| {
+        let asked = Cell::new(false);
+        let go_on = || {
+            asked.set(true);
+            true
+        };
+        let site = Site { roots: &roots, journal: Some(&place.journal), go_on: &go_on };
+        let new = New::File(Content::Bytes(b"after"), Mode::Keep);
+        let changes = [
+            place.change("b", Some("b"), Some("B")),
+            Change { path: place.at("a"), old: Old::Seen(bytes, &seen), new },
+        ];
+        let done = commit(&changes, &site);
+        if !matches!(done, Ok(_) | Err(CommitError::Changed { .. })) {
+            panic!("{done:?}");
+        }
+        (done.is_ok(), asked.get())
+    };
+    let before = place.tree();
+    // It looks the same, so only what was displaced tells.
+    assert_eq!(commit_seen(b"others"), (false, true));
+    assert_eq!((place.tree(), place.records()), (before, 0));
+    assert_eq!(commit_seen(b"before"), (true, true));
+    assert_eq!(fs::read_to_string(place.at("a")).unwrap(), "after");
+    // It looks different, so it is read at once.
+    place.write("a", "BEFORE").write("b", "b");
+    let before = place.tree();
+    assert_eq!(commit_seen(b"before"), (false, false));
+    assert_eq!((place.tree(), place.records()), (before, 0));
+    assert_eq!(commit_seen(b"BEFORE"), (true, true));
+}
+
+#[test]
+fn content_can_be_thousands_of_parts() {
+    let place = Place::new();
+    let lines: Vec<String> = (0..2_500).map(|n| format!("line {n}\n")).collect();
+    let mut parts: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
+    parts.insert(0, b"");
+    parts.insert(1_024, b"");
+    parts.push(b"");
+    let new = New::File(Content::Parts(&parts), Mode::Keep);
+    place.commit(&[Change { path: place.at("a"), old: Old::Absent, new }]).unwrap();
+    assert_eq!(fs::read_to_string(place.at("a")).unwrap(), lines.concat());
+    let new = New::File(Content::Parts(&[]), Mode::Keep);
+    place.commit(&[Change { path: place.at("empty"), old: Old::Absent, new }]).unwrap();
+    assert_eq!(fs::read(place.at("empty")).unwrap(), b"");
+}

@@ -19,6 +19,24 @@ fn what_the_user_changed_after_a_kill_is_not_overwritten() {
     assert!(place.recover().is_empty());
 }
 
+/// A disk may lose the line that says that renames began. Then nobody can tell a new file from
+/// one that the user wrote since: the old one comes back, and the other stays beside it.
+#[test]
+fn what_stands_where_an_old_file_belongs_is_kept() {
+    let place = Place::new();
+    let record = leave_unfinished(&place, midway());
+    let bytes = fs::read(&record).unwrap();
+    let first_line = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    fs::write(&record, &bytes[..first_line]).unwrap();
+    fs::write(place.at("replaced"), "the user's").unwrap();
+    let said = place.recover();
+    assert_eq!(fs::read_to_string(place.at("replaced")).unwrap(), "old");
+    let sentence = format!("{}: what stood there is in ", place.at("replaced").display());
+    let kept = said[0].split(&sentence).nth(1).unwrap().split(';').next().unwrap();
+    assert_eq!(fs::read_to_string(kept).unwrap(), "the user's");
+    assert!(place.recover().is_empty());
+}
+
 #[test]
 fn a_torn_record_does_no_harm() {
     let place = Place::in_memory();
