@@ -110,6 +110,7 @@ pub(super) fn apply_within<B: AsRef<[u8]> + Clone>(
 struct State<'a, B> {
     base: &'a Path,
     form: Form,
+    left_out: &'a [usize],
     files: &'a BTreeMap<PathBuf, Option<B>>,
     budget: &'a Budget,
     writes: Vec<FileWrite<B>>,
@@ -128,7 +129,7 @@ struct State<'a, B> {
 
 impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
     fn new(
-        patch: &Patch,
+        patch: &'a Patch,
         base: &'a Path,
         files: &'a BTreeMap<PathBuf, Option<B>>,
         budget: &'a Budget,
@@ -152,6 +153,7 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
         Self {
             base,
             form: patch.form,
+            left_out: &patch.left_out,
             files,
             budget,
             writes: Vec::new(),
@@ -301,6 +303,12 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
                 return Err(too_costly(file, index));
             }
             let place = found.map_err(|miss| explain(lines, file, (chunk, index + 1), miss))?;
+            if self.left_out.contains(&chunk.patch_line) {
+                let mut not_made = Edits::default();
+                not_made.add(lines, chunk, &place).map_err(|_| too_large(file))?;
+                cursor.pass(&place, not_made.changed_to());
+                continue;
+            }
             if self.notes.len() <= NOTES_MAX {
                 self.notes.extend(note_of(file, (chunk, index + 1), &place));
             }
