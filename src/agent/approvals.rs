@@ -58,8 +58,11 @@ pub(super) struct Approvals {
 pub(super) struct PastApprovals {
     asked: u64,
     open: HashMap<AskId, Ask>,
-    keys: Vec<GrantKey>,
+    keys: Vec<Remembered>,
 }
+
+/// What was allowed, and the rule that had asked.
+type Remembered = (GrantKey, Option<String>);
 
 #[derive(Debug)]
 struct OpenAsk {
@@ -85,10 +88,13 @@ impl PastApprovals {
             self.distrust();
         } else if let EventMsg::AskAnswered { ask, answer } = msg
             && remembered_scope(answer) == Some(AnswerScope::Session)
-            && let Some(key) = self.open.get(ask).and_then(key_of)
-            && !self.keys.contains(&key)
+            && let Some(question) = self.open.get(ask)
+            && let Some(key) = key_of(question)
         {
-            self.keys.push(key);
+            let remembered = (key, rule_of(question));
+            if !self.keys.contains(&remembered) {
+                self.keys.push(remembered);
+            }
         }
     }
 
@@ -156,6 +162,19 @@ impl Approvals {
         }
     }
 
+    /// Closes the questions for whose answer nobody waits any more, so that none is given in vain.
+    pub(super) async fn withdraw_abandoned(&mut self, bus: &mut Bus) {
+        let is_abandoned = |open: &OpenAsk| open.waiting.iter().all(|it| it.answer.is_closed());
+        let (gone, open): (Vec<_>, Vec<_>) = self.open.drain(..).partition(is_abandoned);
+        self.open = open;
+        for OpenAsk { id, waiting, .. } in gone {
+            let reason = "what asked has ended meanwhile".to_owned();
+            let msg = EventMsg::AskAnswered { ask: id, answer: Answer::Declined { reason } };
+            let call_id = waiting.into_iter().next().map(|waiting| waiting.call_id);
+            bus.emit_for(call_id, None, msg).await;
+        }
+    }
+
     /// Takes the user's answer. One that does not fit its question is said to be so, and the
     /// question stays open.
     pub(super) async fn answer(&mut self, id: AskId, mut answer: Answer, bus: &mut Bus) {
@@ -184,8 +203,10 @@ impl Approvals {
         bus: &mut Bus,
     ) -> Option<Waiting> {
         let Some(key) = key_of(question) else { return Some(waiting) };
-        if let Some((grant, scope)) = self.find_grant(&key, bus).await {
-            let msg = EventMsg::GrantApplied { grant, scope };
+        let asked = (key, rule_of(question));
+        if let Some((grant, scope)) = self.find_grant(&asked, bus).await {
+            let outside = matches!(question, Ask::Approval { reach, .. } if reach.outside);
+            let msg = EventMsg::GrantApplied { grant, scope, outside };
             bus.emit_for(Some(waiting.call_id), None, msg).await;
             let _ = waiting.answer.send(allow_once());
             return None;
@@ -206,9 +227,13 @@ impl Approvals {
         None
     }
 
-    async fn find_grant(&mut self, key: &GrantKey, bus: &mut Bus) -> Option<(String, AnswerScope)> {
+    async fn find_grant(
+        &mut self,
+        asked: &Remembered,
+        bus: &mut Bus,
+    ) -> Option<(String, AnswerScope)> {
         let found = |grant: &Grant| (grant.id.clone(), grant.scope);
-        if let Some(grant) = self.grants.iter().find(|grant| grants::covers(&grant.key, key)) {
+        if let Some(grant) = self.grants.iter().find(|grant| covers(grant, asked)) {
             return Some(found(grant));
         }
         let lasting = match lasting::load(&self.state) {
@@ -223,7 +248,7 @@ impl Approvals {
             AnswerScope::Project => grant.project.as_ref() == Some(&self.project),
             AnswerScope::Once | AnswerScope::Session => false,
         };
-        lasting.iter().find(|grant| holds(grant) && grants::covers(&grant.key, key)).map(found)
+        lasting.iter().find(|grant| holds(grant) && covers(grant, asked)).map(found)
     }
 
     /// Remembers an answer for as long as it says. One that holds for less than it says is
@@ -242,36 +267,54 @@ impl Approvals {
                 .await;
             return;
         };
+        let may_last = grants::may_last(&key);
+        let remembered = (key, rule_of(question));
         if scope == AnswerScope::Session {
-            return self.keep_for_session(key);
+            return self.keep_for_session(remembered);
+        }
+        if !may_last {
+            set_scope(answer, AnswerScope::Session);
+            self.keep_for_session(remembered);
+            let message = "this is remembered for no longer than the session".to_owned();
+            bus.emit(warning(message, None)).await;
+            return;
         }
         let project = (scope == AnswerScope::Project).then(|| self.project.clone());
-        let grant = self.build_grant(scope, project, key.clone());
+        let grant = self.build_grant(scope, project, remembered.clone());
         if let Err(error) = lasting::add(&self.state, grant) {
             set_scope(answer, AnswerScope::Session);
-            self.keep_for_session(key);
+            self.keep_for_session(remembered);
             self.complain(&error, "; it holds for this session alone", bus).await;
         }
     }
 
-    fn keep_for_session(&mut self, key: GrantKey) {
-        if self.grants.iter().any(|grant| grants::covers(&grant.key, &key)) {
+    fn keep_for_session(&mut self, remembered: Remembered) {
+        if self.grants.iter().any(|grant| covers(grant, &remembered)) {
             return;
         }
         if self.grants.len() >= SESSION_GRANTS_MAX {
             self.grants.remove(0);
         }
-        let grant = self.build_grant(AnswerScope::Session, None, key);
+        let grant = self.build_grant(AnswerScope::Session, None, remembered);
         self.grants.push(grant);
     }
 
-    fn build_grant(&self, scope: AnswerScope, project: Option<PathBuf>, key: GrantKey) -> Grant {
+    fn build_grant(
+        &self,
+        scope: AnswerScope,
+        project: Option<PathBuf>,
+        (key, rule): Remembered,
+    ) -> Grant {
         // Only what makes two approvals the same goes into the id.
-        let content = serde_json::to_vec(&(scope, &project, &key)).unwrap_or_default();
+        let content = match &rule {
+            None => serde_json::to_vec(&(scope, &project, &key)),
+            Some(rule) => serde_json::to_vec(&(scope, &project, &key, rule)),
+        };
+        let content = content.unwrap_or_default();
         let mut id = encode_hex(&Sha256::digest(&content));
         id.truncate(ID_CHARS);
         let at = Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true);
-        Grant { id, scope, project, key, at, session: self.session }
+        Grant { id, scope, project, key, at, session: self.session, rule }
     }
 
     async fn complain(&mut self, error: &lasting::ApprovalsError, outcome: &str, bus: &mut Bus) {
@@ -279,6 +322,20 @@ impl Approvals {
         if self.complaints.insert(message.clone()) {
             bus.emit(warning(message, error.hint())).await;
         }
+    }
+}
+
+/// Returns whether a grant answers a question. A rule that asks is answered by what was granted
+/// under it, and not by what was granted before it was written.
+fn covers(grant: &Grant, (key, rule): &Remembered) -> bool {
+    grants::covers(&grant.key, key) && (rule.is_none() || grant.rule == *rule)
+}
+
+/// Returns the rule that asks a question.
+fn rule_of(question: &Ask) -> Option<String> {
+    match question {
+        Ask::Approval { rule, .. } => rule.clone(),
+        Ask::Question { .. } | Ask::Elicitation { .. } => None,
     }
 }
 

@@ -6,11 +6,15 @@
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use expect_test::expect;
 use serde_json::{Value, json};
+use tokio::io::{AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::approvals::{Approvals, PastApprovals};
 use crate::agent::bus::Bus;
@@ -25,16 +29,113 @@ use crate::protocol::{
     ToolPayload, TurnOutcome, UserInput, When,
 };
 use crate::sandbox::{
-    CommandRunner, ExecRequest, ExitState, LevelReport, Process, ProcessControl, SandboxError,
+    AttemptLine, CommandRunner, ExecRequest, ExitState, Input, LevelReport, Process,
+    ProcessControl, SandboxError,
 };
 use crate::store::approvals as lasting;
 use crate::tools;
 
 /// Remembers what it was asked to run. A script that says `stopped` fails confined, as if the
 /// sandbox had stopped it.
+/// What reads input runs until a test ends it, as in `kept_tests.rs`.
 #[derive(Default)]
-struct FakeRunner {
+pub(super) struct FakeRunner {
     ran: Mutex<Vec<(String, bool)>>,
+    kept: Mutex<Vec<Kept>>,
+    started: tokio::sync::Notify,
+}
+
+/// A command that runs on.
+struct Kept {
+    cmd: String,
+    end: CancellationToken,
+    /// Where it would tell of what it wants to reach; until a test takes it.
+    line: Option<AttemptLine>,
+    output: Arc<tokio::sync::Mutex<DuplexStream>>,
+    typed: Typed,
+}
+
+/// What was typed into a command.
+#[derive(Clone, Default)]
+struct Typed(Arc<Mutex<Vec<u8>>>);
+
+impl AsyncWrite for Typed {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl ProcessControl for CancellationToken {
+    fn wait(
+        &mut self,
+    ) -> Pin<Box<dyn Future<Output = Result<ExitState, SandboxError>> + Send + '_>> {
+        Box::pin(async {
+            self.cancelled().await;
+            Ok(ExitState { code: Some(0), signal: None })
+        })
+    }
+
+    fn terminate(&mut self) {
+        self.cancel();
+    }
+
+    fn interrupt(&mut self) {}
+
+    fn kill(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.cancel();
+        Box::pin(async {})
+    }
+}
+
+impl FakeRunner {
+    /// Waits for the next command that runs on, and returns its line.
+    pub(super) async fn next_line(&self) -> AttemptLine {
+        loop {
+            let started = self.started.notified();
+            let line = self.kept.lock().unwrap().iter_mut().find_map(|kept| kept.line.take());
+            if let Some(line) = line {
+                return line;
+            }
+            started.await;
+        }
+    }
+
+    /// Lets all commands that run on end.
+    pub(super) fn end_all(&self) {
+        self.kept.lock().unwrap().iter().for_each(|kept| kept.end.cancel());
+    }
+
+    /// Has the first command that runs on print something.
+    pub(super) async fn print(&self, text: &str) {
+        let output = Arc::clone(&self.kept.lock().unwrap()[0].output);
+        output.lock().await.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// What the first command that runs on was told.
+    pub(super) fn typed(&self) -> String {
+        let typed = self.kept.lock().unwrap()[0].typed.0.lock().unwrap().clone();
+        String::from_utf8(typed).unwrap()
+    }
+
+    /// Which commands run on.
+    pub(super) fn running(&self) -> Vec<String> {
+        let kept = self.kept.lock().unwrap();
+        let running = kept.iter().filter(|kept| !kept.end.is_cancelled());
+        running.map(|kept| kept.cmd.clone()).collect()
+    }
 }
 
 struct Ended(ExitState);
@@ -70,28 +171,51 @@ impl CommandRunner for FakeRunner {
         })
     }
 
+    fn spawn_with(&self, request: ExecRequest, input: Input) -> Result<Process, SandboxError> {
+        if input == Input::Empty {
+            return self.spawn(request);
+        }
+        let (output, printed) = tokio::io::duplex(4096);
+        let kept = Kept {
+            cmd: request.argv.last().cloned().unwrap_or_default(),
+            end: CancellationToken::new(),
+            line: request.attempts,
+            output: Arc::new(tokio::sync::Mutex::new(output)),
+            typed: Typed::default(),
+        };
+        let process = Process {
+            output: Box::new(printed),
+            control: Box::new(kept.end.clone()),
+            input: Some(Box::new(kept.typed.clone())),
+            output_bytes_max: None,
+        };
+        self.kept.lock().unwrap().push(kept);
+        self.started.notify_waiters();
+        Ok(process)
+    }
+
     fn level_under(&self, _policy: &SandboxPolicy, _env: &[(String, String)]) -> LevelReport {
         LevelReport { level: SandboxLevel::Full, reason: None, exposed: None }
     }
 }
 
 /// A user's home, two projects, and what the model will say.
-struct World {
+pub(super) struct World {
     _root: tempfile::TempDir,
-    top: PathBuf,
+    pub(super) top: PathBuf,
     settings: String,
     interactive: bool,
 }
 
 /// A session, and the person in front of it.
-struct Front {
-    handle: Handle,
-    runner: Arc<FakeRunner>,
+pub(super) struct Front {
+    pub(super) handle: Handle,
+    pub(super) runner: Arc<FakeRunner>,
     events: Vec<Event>,
 }
 
 impl World {
-    fn new(settings: &str) -> Self {
+    pub(super) fn new(settings: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
         let top = std::fs::canonicalize(root.path()).unwrap();
         for dir in ["home/gimlet", "a/.git", "b/.git", "outside"] {
@@ -127,7 +251,7 @@ impl World {
     }
 
     /// Starts a session in project `a` whose model makes these calls, one response each.
-    fn start(&self, responses: &[Vec<Value>]) -> Front {
+    pub(super) fn start(&self, responses: &[Vec<Value>]) -> Front {
         self.start_in("a", History::New, responses)
     }
 
@@ -160,11 +284,8 @@ impl World {
 
 impl Front {
     /// Runs one turn, answering with `answer`, and returns the questions.
-    async fn turn(&mut self, mut answer: impl FnMut(&Ask) -> Answer) -> Vec<Ask> {
-        let text = "go".to_owned();
-        let input = vec![UserInput::Text { text }];
-        let op = Op::UserTurn { input, overrides: Default::default(), when: When::Now };
-        self.handle.submit(op).unwrap();
+    pub(super) async fn turn(&mut self, mut answer: impl FnMut(&Ask) -> Answer) -> Vec<Ask> {
+        self.submit_turn();
         let mut asked = Vec::new();
         loop {
             let event = self.handle.next_event().await.expect("the session lives");
@@ -181,7 +302,15 @@ impl Front {
         }
     }
 
-    async fn end(mut self) -> SessionId {
+    /// Begins a turn.
+    pub(super) fn submit_turn(&mut self) {
+        let text = "go".to_owned();
+        let input = vec![UserInput::Text { text }];
+        let op = Op::UserTurn { input, overrides: Default::default(), when: When::Now };
+        self.handle.submit(op).unwrap();
+    }
+
+    pub(super) async fn end(mut self) -> SessionId {
         self.handle.submit(Op::Shutdown).unwrap();
         while self.handle.next_event().await.is_some() {}
         self.handle.session()
@@ -192,7 +321,7 @@ impl Front {
     }
 
     /// What the model was told of each call.
-    fn outputs(&self) -> Vec<String> {
+    pub(super) fn outputs(&self) -> Vec<String> {
         let text = |event: &Event| match &event.msg {
             EventMsg::ItemCompleted {
                 item:
@@ -247,7 +376,7 @@ fn answer(decision: ApprovalDecision, scope: AnswerScope) -> Answer {
     Answer::Approval { decision, scope, hunks: None, edited: None, note: None }
 }
 
-fn allow(scope: AnswerScope) -> Answer {
+pub(super) fn allow(scope: AnswerScope) -> Answer {
     answer(ApprovalDecision::Allow, scope)
 }
 
@@ -271,7 +400,7 @@ fn edited(arguments: String) -> Answer {
     }
 }
 
-fn deny(note: Option<&str>) -> Answer {
+pub(super) fn deny(note: Option<&str>) -> Answer {
     Answer::Approval {
         decision: ApprovalDecision::Deny,
         scope: AnswerScope::Once,
@@ -281,7 +410,7 @@ fn deny(note: Option<&str>) -> Answer {
     }
 }
 
-fn nobody(question: &Ask) -> Answer {
+pub(super) fn nobody(question: &Ask) -> Answer {
     panic!("asked again: {question:?}")
 }
 
@@ -424,6 +553,7 @@ async fn identical_questions_at_once_are_one() {
         rule: None,
         reason: "it asks".to_owned(),
         reach: Box::default(),
+        remembers: String::new(),
         hunks: Vec::new(),
         scopes: vec![AnswerScope::Once],
     };
@@ -470,6 +600,10 @@ async fn a_question_holds_all_there_is_to_know() {
     let mut question = serde_json::to_value(&asked[0]).unwrap();
     question["effect"]["cwd"] = json!("[cwd]");
     question["effect"]["command"]["script"] = json!("[as it is]");
+    let remembers = question["remembers"].as_str().unwrap();
+    assert!(remembers.starts_with("curl ⟨U+202E⟩x ␛[2J\nrm y\nin "), "{remembers}");
+    assert!(remembers.ends_with("/a, outside the sandbox"), "{remembers}");
+    question["remembers"] = json!("[as it is]");
     let shown = serde_json::to_string_pretty(&question).unwrap();
     expect![[r#"
         {
@@ -499,6 +633,7 @@ async fn a_question_holds_all_there_is_to_know() {
             "roots": [],
             "network": "on"
           },
+          "remembers": "[as it is]",
           "scopes": [
             "once",
             "session",
@@ -758,6 +893,7 @@ async fn a_refusal_by_policy_beats_every_grant() {
         key,
         at: String::new(),
         session: SessionId(uuid::Uuid::nil()),
+        rule: None,
     };
     lasting::add(&world.state(), grant).unwrap();
     let mut front = world.start(&[vec![write]]);
@@ -765,6 +901,25 @@ async fn a_refusal_by_policy_beats_every_grant() {
     assert!(!secret.exists());
     assert!(front.grants_applied().is_empty());
     assert!(front.outputs()[0].contains("hidden by deny_read"), "{:?}", front.outputs());
+}
+
+#[tokio::test]
+async fn a_rule_that_asks_asks_again_whatever_was_granted_before() {
+    let world = World::new(UNTRUSTED);
+    let mut front = world.start(&[vec![run("make")], vec![run("make")]]);
+    front.turn(|_| allow(AnswerScope::Always)).await;
+    front.turn(nobody).await;
+    front.end().await;
+    let rules = world.top.join("home/gimlet/rules.toml");
+    std::fs::write(&rules, "[[rule]]\naction = \"ask\"\nprogram = \"make\"\n").unwrap();
+    let mut ruled = world.start(&[vec![run("make")], vec![run("make")]]);
+    assert_eq!(ruled.turn(|_| allow(AnswerScope::Always)).await.len(), 1);
+    ruled.turn(nobody).await;
+    ruled.end().await;
+    // And what the rule had asked holds without it.
+    std::fs::remove_file(&rules).unwrap();
+    let mut front = world.start(&[vec![run("make")]]);
+    front.turn(nobody).await;
 }
 
 #[tokio::test]

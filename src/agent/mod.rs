@@ -5,6 +5,7 @@
 //! Built by `cli`, or by a program that uses the crate.
 
 mod approvals;
+mod attempts;
 mod bus;
 mod calls;
 mod masking;
@@ -164,3 +165,5 @@ impl std::fmt::Debug for Engine {
 
 #[cfg(test)]
 mod approvals_tests;
+#[cfg(test)]
+mod kept_tests;

@@ -15,6 +15,7 @@ use crate::agent::bus::Bus;
 use crate::protocol::CallId;
 use crate::protocol::EventMsg;
 use crate::protocol::ProcessId;
+use crate::protocol::TurnId;
 use crate::text;
 use crate::tools::BoxFuture;
 use crate::tools::ProcessRequest;
@@ -41,6 +42,8 @@ pub(super) struct ProcessTable {
 #[derive(Debug)]
 struct Kept {
     process: RunningProcess,
+    /// The turn that started it.
+    turn: TurnId,
     /// Whether its end was said.
     is_over: bool,
 }
@@ -94,7 +97,7 @@ impl ProcessTable {
             ended.cancelled().await;
             id
         }));
-        self.kept.insert(id, Kept { process, is_over: false });
+        self.kept.insert(id, Kept { process, turn: bus.turn(), is_over: false });
         let msg = EventMsg::ProcessStarted { process: id, command };
         bus.emit_for(Some(call_id), None, msg).await;
         id
@@ -125,6 +128,17 @@ impl ProcessTable {
     pub(super) fn stop(&self, id: ProcessId) -> bool {
         let running = self.kept.get(&id).filter(|kept| !kept.is_over);
         running.inspect(|kept| kept.process.stop()).is_some()
+    }
+
+    /// Ends the commands that this turn started, and waits until nothing of them is left.
+    pub(super) async fn end_turn(&mut self, turn: TurnId, bus: &mut Bus) {
+        let started = |kept: &&Kept| kept.turn == turn && !kept.is_over;
+        self.kept.values().filter(started).for_each(|kept| kept.process.stop());
+        while self.kept.values().any(|kept| started(&kept))
+            && let Some(id) = self.ends.next().await
+        {
+            self.report_end(id, bus).await;
+        }
     }
 
     /// Ends all commands and waits until nothing of them is left.

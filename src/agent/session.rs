@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::approvals::Approvals;
+use crate::agent::attempts::KeptAttempts;
 use crate::agent::bus::Bus;
 use crate::agent::notes::RestoredNote;
 use crate::agent::opening::Said;
@@ -93,6 +94,7 @@ pub(super) struct Desk {
     approvals: Approvals,
     queue: VecDeque<Queued>,
     pub(super) processes: ProcessTable,
+    attempts: KeptAttempts,
     stop: Option<StopCause>,
     shutdown: bool,
 }
@@ -129,6 +131,10 @@ impl Session {
                     self.desk.processes.report_end(id, &mut self.bus).await;
                     continue;
                 }
+                (call_id, msg) = self.desk.attempts.next() => {
+                    self.bus.emit_for(Some(call_id), None, msg).await;
+                    continue;
+                }
             };
             match op {
                 // Nothing runs, so the message never waited and there is no queue to report.
@@ -140,6 +146,7 @@ impl Session {
             }
         }
         self.desk.processes.end_all(&mut self.bus).await;
+        self.desk.attempts.tell_rest(&mut self.bus).await;
         self.stop_servers().await;
         if let Some(snapshots) = &self.snapshots {
             snapshots.close().await;
@@ -258,6 +265,9 @@ impl Session {
                     None => desk.close(&cancel),
                 },
                 id = desk.processes.next_ended() => desk.processes.report_end(id, bus).await,
+                (call_id, msg) = desk.attempts.next() => {
+                    bus.emit_for(Some(call_id), None, msg).await;
+                }
                 ended = &mut running => break ended,
             }
             if bus.has_failed() {
@@ -268,6 +278,10 @@ impl Session {
             desk.take_request(request, bus, interactive).await;
         }
         desk.approvals.end_turn();
+        if desk.stop.is_some() {
+            // What the user stops, stops whole; commands of earlier turns were no part of it.
+            desk.processes.end_turn(bus.turn(), bus).await;
+        }
         ended
     }
 
@@ -358,6 +372,7 @@ impl Desk {
         Self {
             approvals,
             processes: ProcessTable::default(),
+            attempts: KeptAttempts::default(),
             queue: VecDeque::new(),
             stop: None,
             shutdown: false,
@@ -368,7 +383,11 @@ impl Desk {
     async fn take_request(&mut self, request: SessionRequest, bus: &mut Bus, interactive: bool) {
         match request {
             SessionRequest::Event { call_id, response_id, msg } => {
+                let may_be_asking = matches!(msg, EventMsg::ToolCallEnd { .. });
                 bus.emit_for(call_id, response_id, msg).await;
+                if may_be_asking {
+                    self.approvals.withdraw_abandoned(bus).await;
+                }
             }
             SessionRequest::Sync(done) => bus.sync(done),
             SessionRequest::Mask { output, masked } => {
@@ -378,6 +397,7 @@ impl Desk {
                 let _ = revealed.send(bus.masking().reveal(call, place));
             }
             SessionRequest::Process(request) => self.processes.take_request(request, bus).await,
+            SessionRequest::Attempts { call_id, log } => self.attempts.add(call_id, log),
             SessionRequest::Ask { call_id, ask: question, answer } => {
                 self.approvals.ask(call_id, question, answer, (bus, interactive)).await;
             }

@@ -322,11 +322,10 @@ fn remote_tool(tool: Tool) -> RemoteTool {
         name: tool.name.into_owned(),
         description: tool.description.unwrap_or_default().into_owned(),
         schema: Value::Object(schema),
-        // Most servers claim nothing. Only what says of itself that it may destroy asks for it:
-        // a question at every call is one that people stop reading.
         hints: RemoteHints {
             read_only: claims.read_only_hint.unwrap_or(false),
-            destructive: claims.destructive_hint.unwrap_or(false),
+            // As the protocol has it: who does not say that it destroys nothing may.
+            destructive: claims.destructive_hint.unwrap_or(!claims.read_only_hint.unwrap_or(false)),
             idempotent: claims.idempotent_hint.unwrap_or(false),
             open_world: claims.open_world_hint.unwrap_or(true),
         },

@@ -144,6 +144,7 @@ impl<B: AsRef<[u8]> + Clone> Opened<'_, B> {
 struct State<'a, B: AsRef<[u8]>> {
     base: &'a Path,
     form: Form,
+    left_out: &'a [usize],
     files: &'a BTreeMap<PathBuf, Option<B>>,
     budget: &'a Budget,
     writes: Vec<FileWrite<B>>,
@@ -162,7 +163,7 @@ struct State<'a, B: AsRef<[u8]>> {
 
 impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
     fn new(
-        patch: &Patch,
+        patch: &'a Patch,
         base: &'a Path,
         files: &'a BTreeMap<PathBuf, Option<B>>,
         budget: &'a Budget,
@@ -186,6 +187,7 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
         Self {
             base,
             form: patch.form,
+            left_out: &patch.left_out,
             files,
             budget,
             writes: Vec::new(),
@@ -335,6 +337,12 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
                 return Err(too_costly(file, index));
             }
             let place = found.map_err(|miss| explain(lines, file, (chunk, index + 1), miss))?;
+            if self.left_out.contains(&chunk.patch_line) {
+                let mut not_made = Edits::default();
+                not_made.add(lines, chunk, &place).map_err(|_| too_large(file))?;
+                cursor.pass(&place, not_made.changed_to());
+                continue;
+            }
             if self.notes.len() <= NOTES_MAX {
                 self.notes.extend(note_of(file, (chunk, index + 1), &place));
             }

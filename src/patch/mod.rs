@@ -37,7 +37,7 @@ pub(crate) use content::Content;
 pub(crate) use detect::detect;
 pub(crate) use error::PatchError;
 pub(crate) use parse::{PATCH_BYTES_MAX, parse, parse_bytes};
-pub(crate) use select::{hunks, select};
+pub(crate) use select::{hunks, narrow};
 
 /// A patch, as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,9 @@ pub(crate) struct Patch {
     /// The directory that a command around the text changes to; part of the paths already, but
     /// not of the texts.
     pub(crate) workdir: Option<String>,
+    /// The changes, by their lines of the text, that find their places and are not made: the
+    /// user took others of the same file, whose places may follow from these.
+    pub(crate) left_out: Vec<usize>,
 }
 
 /// How a patch is written.

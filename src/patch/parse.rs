@@ -36,9 +36,19 @@ pub(crate) fn parse_bytes(text: impl Into<Bytes>) -> Result<Patch, PatchError> {
         return Err(syntax(1, problem));
     };
     let mut patch = if first.trim_ascii() == BEGIN.as_bytes() {
-        Patch { files: read_chunked(reader)?, form: Form::Chunks, workdir: None }
+        Patch {
+            files: read_chunked(reader)?,
+            form: Form::Chunks,
+            workdir: None,
+            left_out: Vec::new(),
+        }
     } else if has_header(&reader) {
-        Patch { files: read_unified(reader)?, form: Form::Unified, workdir: None }
+        Patch {
+            files: read_unified(reader)?,
+            form: Form::Unified,
+            workdir: None,
+            left_out: Vec::new(),
+        }
     } else {
         let problem =
             format!("expected `{BEGIN}` or the header of a unified diff, found {}", quoted(first));

@@ -1,12 +1,13 @@
 //! The hunks of a patch: named, shown, and taken or left one by one.
 //!
 //! `<file>.0` is what happens to a file as a whole: it comes, goes or moves. `<file>.1` and on
-//! are its changes in order. Files count from 1. Pure; a selection is again the text of a patch,
-//! made of stretches of the first one, so it is judged and applied as any other. Called by
-//! `tools/apply_patch.rs`.
+//! are its changes in order. Files count from 1. Pure. A change that is taken alone lands where
+//! it would have landed with the others. Called by `tools/apply_patch.rs`.
 
-use crate::patch::grammar::{BEGIN, END};
-use crate::patch::{FileAction, FilePatch, Form, Patch};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::patch::{FileAction, FilePatch, Form, Patch, absolute};
 use crate::protocol::{Hunk, HunkId};
 
 /// A stretch of a file's part of the patch.
@@ -35,29 +36,69 @@ pub(crate) fn hunks(patch: &Patch) -> Vec<Hunk> {
         .collect()
 }
 
-/// Returns the text of a patch of these hunks alone; `None` when nothing is left of it, or what
-/// is left is no text.
-pub(crate) fn select(patch: &Patch, keep: &[HunkId]) -> Option<String> {
-    let mut text = Vec::new();
-    for (file, number) in patch.files.iter().zip(1..) {
-        let parts = split(patch.form, file, number).into_iter();
-        for (place, part) in parts.filter(|part| keep.contains(&part.id)).enumerate() {
-            if place == 0 {
-                push_lines(&mut text, part.header);
+/// Returns the patch with these hunks alone. One that is left out still finds its place where
+/// others of its file are kept, because theirs may follow from it. The error says why they
+/// cannot be taken alone.
+pub(crate) fn narrow(mut patch: Patch, keep: &[HunkId]) -> Result<Patch, String> {
+    check_sections(&patch, keep)?;
+    let mut files = std::mem::take(&mut patch.files);
+    let mut number = 0;
+    files.retain_mut(|file| {
+        number += 1;
+        let is_kept = |place: usize| keep.contains(&HunkId(format!("{number}.{place}")));
+        let parts = split(patch.form, file, number);
+        let kept = parts.iter().filter(|part| keep.contains(&part.id)).count();
+        let is_whole = kept == parts.len();
+        if kept == 0 || is_whole {
+            return is_whole;
+        }
+        if let FileAction::Update { move_to, chunks, .. } = &mut file.action {
+            if !is_kept(0) {
+                *move_to = None;
             }
-            push_lines(&mut text, part.body);
+            let refused = chunks.iter().zip(1..).filter(|(_, place)| !is_kept(*place));
+            patch.left_out.extend(refused.map(|(chunk, _)| chunk.patch_line));
+        }
+        true
+    });
+    match files.is_empty() {
+        true => Err("the user took no part of it".to_owned()),
+        false => Ok(Patch { files, ..patch }),
+    }
+}
+
+/// Refuses to take a file's sections in part where there are several: each changes what the
+/// one before has left.
+fn check_sections(patch: &Patch, keep: &[HunkId]) -> Result<(), String> {
+    #[derive(Default)]
+    struct Named {
+        sections: usize,
+        kept: usize,
+        hunks: usize,
+    }
+    let mut all: BTreeMap<PathBuf, Named> = BTreeMap::new();
+    for (file, number) in patch.files.iter().zip(1..) {
+        let target = match &file.action {
+            FileAction::Update { move_to, .. } => move_to.as_ref(),
+            FileAction::Add { .. } | FileAction::Delete => None,
+        };
+        let parts = split(patch.form, file, number);
+        let kept = parts.iter().filter(|part| keep.contains(&part.id)).count();
+        for path in std::iter::once(&file.path).chain(target) {
+            let named = all.entry(absolute(Path::new(""), path)).or_default();
+            named.sections += 1;
+            named.kept += kept;
+            named.hunks += parts.len();
         }
     }
-    if text.is_empty() {
-        return None;
+    let is_torn = |named: &Named| named.sections > 1 && named.kept > 0 && named.kept < named.hunks;
+    match all.iter().find(|(_, named)| is_torn(named)) {
+        Some((path, _)) => Err(format!(
+            "the patch names {} in several places, which can only be taken or left together",
+            path.display()
+        )),
+        None => Ok(()),
     }
-    let text = String::from_utf8(text).ok()?;
-    Some(match patch.form {
-        Form::Unified => text,
-        // The first line tells whose the CR at the end of each line is.
-        Form::Chunks if has_own_crs(patch) => format!("{BEGIN}\r\n{text}{END}\r\n"),
-        Form::Chunks => format!("{BEGIN}\n{text}{END}\n"),
-    })
 }
 
 /// Returns a file's hunks.
@@ -112,18 +153,10 @@ fn push_lines(text: &mut Vec<u8>, lines: &[u8]) {
     }
 }
 
-fn has_own_crs(patch: &Patch) -> bool {
-    patch.files.iter().any(|file| match &file.action {
-        FileAction::Add { content } => content.is_crlf,
-        FileAction::Delete => false,
-        FileAction::Update { chunks, .. } => chunks.iter().any(|chunk| chunk.body.is_crlf),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::patch::parse;
+    use crate::patch::{apply, parse};
 
     const TEXT: &str = "*** Begin Patch\n*** Add File: new\n+one\n*** Update File: a\n*** Move to: b\n@@ fn x\n-old\n+new\n@@\n keep\n+more\n*** End of File\n*** Delete File: gone\n*** End Patch\n";
 
@@ -149,52 +182,83 @@ mod tests {
         );
     }
 
+    /// Returns what a file holds after these hunks of a patch.
+    fn apply_alone(text: &str, before: &str, keep: &[&str]) -> Result<String, String> {
+        let patch = narrow(parse(text).unwrap(), &ids(keep))?;
+        let files = patch.paths(Path::new("/")).into_iter().map(|path| {
+            let is_there = path == Path::new("/f");
+            (path, is_there.then(|| before.as_bytes().to_vec()))
+        });
+        let applied = apply(&patch, Path::new("/"), &files.collect());
+        let mut writes = applied.map_err(|error| error.to_string())?.writes;
+        Ok(String::from_utf8(writes.remove(0).content.unwrap_or_default()).unwrap())
+    }
+
     #[test]
     fn all_hunks_are_the_patch_and_none_is_nothing() {
         let patch = parse(TEXT).unwrap();
         let all: Vec<HunkId> = hunks(&patch).into_iter().map(|hunk| hunk.id).collect();
-        assert_eq!(select(&patch, &all).as_deref(), Some(TEXT));
-        assert_eq!(select(&patch, &[]), None);
-        assert_eq!(select(&patch, &ids(&["9.9"])), None);
+        assert_eq!(narrow(patch.clone(), &all), Ok(patch.clone()));
+        for none in [&[][..], &["9.9"]] {
+            assert_eq!(
+                narrow(patch.clone(), &ids(none)),
+                Err("the user took no part of it".to_owned())
+            );
+        }
+    }
+
+    #[test]
+    fn a_hunk_alone_lands_where_it_would_with_the_others() {
+        let file = "fn a() {\n    old\n}\nfn b() {\n    old\n}\n";
+        let chunks = |second: &str| {
+            format!(
+                "*** Begin Patch\n*** Update File: f\n@@\n-    old\n+    one\n@@{second}\n-    old\n+    two\n*** End Patch\n"
+            )
+        };
+        let diff =
+            "--- a/f\n+++ b/f\n@@ @@\n-    old\n+    one\n@@ @@\n-    old\n+    two\n".to_owned();
+        for text in [chunks(""), chunks(" }"), diff] {
+            let second = apply_alone(&text, file, &["1.2"]).unwrap();
+            assert_eq!(second, "fn a() {\n    old\n}\nfn b() {\n    two\n}\n", "{text}");
+            let first = apply_alone(&text, file, &["1.1"]).unwrap();
+            assert_eq!(first, "fn a() {\n    one\n}\nfn b() {\n    old\n}\n", "{text}");
+        }
+    }
+
+    #[test]
+    fn one_that_depends_on_what_was_left_out_is_refused() {
+        let twice = "*** Begin Patch\n*** Update File: f\n@@\n-x\n+y\n*** Update File: ./f\n@@\n-x\n+z\n*** End Patch\n";
+        for keep in [["1.1"], ["2.1"]] {
+            let why = apply_alone(twice, "x\nx\n", &keep).unwrap_err();
+            assert!(why.contains("the patch names f in several places"), "{why}");
+        }
+        assert_eq!(apply_alone(twice, "x\nx\n", &["1.1", "2.1"]).unwrap(), "y\nz\n");
+        // What is left out must fit all the same.
+        let wrong = "*** Begin Patch\n*** Update File: f\n@@\n-gone\n@@\n-x\n+z\n*** End Patch\n";
+        assert!(apply_alone(wrong, "x\n", &["1.2"]).is_err());
     }
 
     #[test]
     fn a_change_without_its_files_move_stays_where_it_is() {
         let patch = parse(TEXT).unwrap();
-        let kept = select(&patch, &ids(&["2.2"])).unwrap();
-        let expected = "*** Begin Patch\n*** Update File: a\n@@\n keep\n+more\n*** End of File\n*** End Patch\n";
-        assert_eq!(kept, expected);
-        let moved = select(&patch, &ids(&["2.0", "3.0"])).unwrap();
-        let expected = "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** Delete File: gone\n*** End Patch\n";
-        assert_eq!(moved, expected);
+        let kept = narrow(patch.clone(), &ids(&["2.2"])).unwrap();
+        let [file] = kept.files.as_slice() else { panic!("{kept:?}") };
+        let FileAction::Update { move_to: None, chunks, .. } = &file.action else {
+            panic!("{file:?}")
+        };
+        assert_eq!((chunks.len(), kept.left_out.as_slice()), (2, &[chunks[0].patch_line][..]));
+        let moved = narrow(patch, &ids(&["2.0", "3.0"])).unwrap();
+        let [file, _] = moved.files.as_slice() else { panic!("{moved:?}") };
+        assert!(matches!(&file.action, FileAction::Update { move_to: Some(_), .. }));
+        assert_eq!(moved.left_out.len(), 2);
     }
 
     #[test]
-    fn a_diff_is_taken_in_part_by_its_own_lines() {
+    fn the_parts_of_a_diff_have_names() {
         let diff = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n@@ -9 +9 @@ fn x\n-b\n+B\ndiff --git a/g b/h\nsimilarity index 50%\nrename from g\nrename to h\n--- a/g\n+++ b/h\n@@ -1 +1 @@\n-c\n+C";
         let patch = parse(diff).unwrap();
         let named: Vec<String> =
             hunks(&patch).into_iter().map(|hunk| hunk.id.to_string()).collect();
         assert_eq!(named, ["1.1", "1.2", "2.0"]);
-        let kept = select(&patch, &ids(&["1.2"])).unwrap();
-        let expected = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -9 +9 @@ fn x\n-b\n+B\n";
-        assert_eq!(kept, expected);
-        assert_eq!(parse(&kept).unwrap().files.len(), 1);
-        let all = select(&patch, &ids(&["1.1", "1.2", "2.0"])).unwrap();
-        assert_eq!(all, format!("{diff}\n"));
-    }
-
-    #[test]
-    fn a_selection_means_what_its_patch_meant() {
-        let wrapped = "cd sub && apply_patch <<'EOF'\n*** Begin Patch\r\n*** Update File: a\r\n@@\r\n-x\r\n+y\r\n@@\r\n-v\r\n+w\r\n*** End Patch\r\nEOF\n";
-        let patch = parse(wrapped).unwrap();
-        let kept = parse(&select(&patch, &ids(&["1.2"])).unwrap()).unwrap();
-        let chunk = |patch: &Patch, at: usize| match &patch.files[0].action {
-            FileAction::Update { chunks, .. } => chunks[at].body.clone(),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(chunk(&kept, 0), chunk(&patch, 1));
-        assert_eq!(patch.workdir.as_deref(), Some("sub"));
-        assert_eq!(kept.workdir, None);
     }
 }

@@ -29,7 +29,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::policy::is_known_read_only;
 use crate::policy::paths::{matches_any, normalize};
-use crate::policy::rules::{RuleAction, Ruled, Rules, Subject};
+use crate::policy::rules::{RuleAction, Ruled, Rules, Subject, Typed, stricter};
 use crate::protocol::{
     ApprovalPolicy, ChangeKind, CommandLine, Decision, DecisionAction, Effect, FileChange,
     GitAccess, Justification, Network, RemoteHints, SandboxLevel, SandboxMode, SandboxPolicy,
@@ -145,15 +145,30 @@ pub(crate) enum InputReach {
     Further,
 }
 
-/// Decides what happens with input of this tool to a running command that reaches so far.
+/// A running command, and what it is to be told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InputTo<'a> {
+    /// How far the command reaches.
+    pub(crate) reach: InputReach,
+    /// The text, where there is a command to read it.
+    pub(crate) typed: Option<Typed<'a>>,
+}
+
+/// Decides what happens with input of this tool to a running command.
 pub(crate) fn decide_input(
-    reach: InputReach,
+    input: &InputTo<'_>,
     effect: &Effect,
     tool: &str,
     around: &Circumstances<'_>,
 ) -> Decision {
-    let plain = judge_input(reach, around);
-    match around.rules.judge(&Subject { effect, tool, home: around.home }) {
+    let typed = input.typed.as_ref();
+    let plain = match typed {
+        Some(typed) if typed.only_interrupts() => allow("it only interrupts the command"),
+        Some(_) | None => judge_input(input.reach, around),
+    };
+    let of_text = typed.and_then(|typed| around.rules.judge_typed(typed, around.home));
+    let general = around.rules.judge(&Subject { effect, tool, home: around.home });
+    match stricter(of_text, general) {
         None => plain,
         Some(said) => apply_rule(said, plain, effect, around),
     }
@@ -283,6 +298,11 @@ fn find_protected_name(below: &Path, shown: &str, git: GitAccess) -> Option<Obst
     }
 }
 
+/// Returns whether a path lies in a directory that no tool changes unasked.
+pub(crate) fn lies_protected(path: &Path) -> bool {
+    path.components().any(|name| PROTECTED.contains(&fold_name(name).as_str()))
+}
+
 /// Returns a name as some file systems see it: case and invisible characters do not count.
 fn fold_name(name: Component<'_>) -> String {
     let is_ignorable = |letter: &char| matches!(letter, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}');
@@ -377,6 +397,43 @@ fn decide_fetch(around: &Circumstances<'_>) -> Decision {
     ask(around, "it reaches the network".to_owned())
 }
 
+/// Whether the list of hosts that commands may reach names one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// It does.
+    Listed,
+    /// It does not.
+    Stranger,
+}
+
+/// Decides what happens with a connection of a command to a host, `example.org:443`, where single
+/// hosts are allowed. A rule is stronger than the list.
+pub(crate) fn decide_connection(
+    host: &str,
+    listing: Listing,
+    approval: ApprovalPolicy,
+    rules: &Rules,
+) -> Decision {
+    let asks = match approval {
+        ApprovalPolicy::Never => DecisionAction::Deny,
+        ApprovalPolicy::Untrusted | ApprovalPolicy::OnRequest | ApprovalPolicy::OnFailure => {
+            DecisionAction::Ask
+        }
+    };
+    match (rules.judge_host(host), listing) {
+        (Some(Ruled { action, reason, place, .. }), _) => {
+            let action = match action {
+                RuleAction::Allow => DecisionAction::Allow,
+                RuleAction::Ask => asks,
+                RuleAction::Deny => DecisionAction::Deny,
+            };
+            Decision { action, reason, rule: Some(place) }
+        }
+        (None, Listing::Listed) => allow("allowed_hosts names it"),
+        (None, Listing::Stranger) => decision(asks, &format!("{host} is not among allowed_hosts")),
+    }
+}
+
 fn decide_remote(hints: RemoteHints, around: &Circumstances<'_>) -> Decision {
     // What a server says of itself is no reason for who trusts nothing.
     if hints.read_only && around.approval != ApprovalPolicy::Untrusted {
@@ -387,7 +444,7 @@ fn decide_remote(hints: RemoteHints, around: &Circumstances<'_>) -> Decision {
         ApprovalPolicy::Untrusted => ask(around, "only its server knows what it does".to_owned()),
         ApprovalPolicy::OnRequest | ApprovalPolicy::OnFailure => {
             if hints.destructive {
-                ask(around, "its server says that it may destroy something".to_owned())
+                ask(around, "its server does not say that it destroys nothing".to_owned())
             } else if around.sandbox.mode == SandboxMode::ReadOnly {
                 ask(around, "the sandbox is read-only".to_owned())
             } else {

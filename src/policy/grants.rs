@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::protocol::{ChangeKind, Effect, FileChange, GrantKey, Network, Reach};
+use crate::policy::decide::lies_protected;
+use crate::protocol::{AnswerScope, ChangeKind, Effect, FileChange, GrantKey, Network, Reach};
 
 /// Returns the key of a call; `None` for what is never remembered.
 pub(crate) fn build_key(effect: &Effect, reach: &Reach) -> Option<GrantKey> {
@@ -26,6 +27,37 @@ pub(crate) fn build_key(effect: &Effect, reach: &Reach) -> Option<GrantKey> {
         Effect::Fetch { url } => host_of(url).map(|host| GrantKey::Host { host }),
         Effect::None | Effect::Read { .. } | Effect::Input { .. } | Effect::Agent { .. } => None,
     }
+}
+
+/// Returns for how long an approval of a call can hold, and what one that holds for longer than
+/// once covers, in one text; control characters are the caller's care.
+pub(crate) fn describe_scopes(effect: &Effect, reach: &Reach) -> (Vec<AnswerScope>, String) {
+    let mut scopes = vec![AnswerScope::Once];
+    let Some(key) = build_key(effect, reach) else { return (scopes, String::new()) };
+    scopes.push(AnswerScope::Session);
+    if may_last(&key) {
+        scopes.extend([AnswerScope::Project, AnswerScope::Always]);
+    }
+    let text = match &key {
+        GrantKey::Command { cwd, reach, .. } => {
+            let place = if reach.outside { "outside the sandbox" } else { "in this sandbox" };
+            format!("{}\nin {}, {place}", describe_key(&key), cwd.display())
+        }
+        GrantKey::Tool { arguments: None, .. } => {
+            format!("{}, with any arguments", describe_key(&key))
+        }
+        GrantKey::Host { .. } => format!("connections to {}", describe_key(&key)),
+        GrantKey::Files { .. } => format!("{}, whatever is written", describe_key(&key)),
+        GrantKey::Tool { .. } => describe_key(&key),
+    };
+    (scopes, text)
+}
+
+/// Returns whether a key may be remembered beyond its session. What runs later by itself (hooks,
+/// configuration, rules) is asked about in each.
+pub(crate) fn may_last(key: &GrantKey) -> bool {
+    let GrantKey::Files { written, deleted, .. } = key else { return true };
+    !written.iter().chain(deleted).any(|path| lies_protected(path))
 }
 
 /// Returns whether what was granted covers what is asked.
@@ -202,6 +234,35 @@ mod tests {
         assert!(covers(&call(json!({"a": 1, "b": 2}), true), &call(json!({"b": 2, "a": 1}), true)));
         // What the server says may change; an approval of the harmless tool is none of this one.
         assert!(!covers(&call(json!({}), false), &call(json!({}), true)));
+    }
+
+    #[test]
+    fn a_question_says_what_would_be_remembered() {
+        use AnswerScope::{Always, Once, Project, Session};
+        let all = vec![Once, Session, Project, Always];
+        let run = |outside| {
+            let command = CommandLine::Argv { argv: vec!["make".to_owned()] };
+            let effect =
+                Effect::Run { command, cwd: "/w".into(), network: Network::Off, escalate: None };
+            describe_scopes(&effect, &Reach { outside, ..reach() })
+        };
+        assert_eq!(run(false), (all.clone(), "make\nin /w, in this sandbox".to_owned()));
+        assert_eq!(run(true), (all.clone(), "make\nin /w, outside the sandbox".to_owned()));
+        let write = |path: &str| {
+            let change = FileChange {
+                path: path.into(),
+                kind: ChangeKind::Update,
+                move_to: None,
+                diff: String::new(),
+            };
+            describe_scopes(&Effect::Write { changes: vec![change] }, &reach())
+        };
+        assert_eq!(write("/x/a"), (all, "write /x/a, whatever is written".to_owned()));
+        for path in ["/w/.git/hooks/pre-commit", "/w/.gimlet/rules.toml", "/w/.CODEX/config.toml"] {
+            assert_eq!(write(path).0, [Once, Session], "{path}");
+        }
+        let typed = Effect::Input { process: crate::protocol::ProcessId(1) };
+        assert_eq!(describe_scopes(&typed, &reach()), (vec![Once], String::new()));
     }
 
     #[test]

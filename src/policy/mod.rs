@@ -14,10 +14,10 @@ pub(crate) use check::{CheckDecision, Checked, check};
 pub(crate) use command::is_known_read_only;
 #[cfg(fuzzing)]
 pub(crate) use command::read_words;
-pub(crate) use decide::{Circumstances, InputReach, Obstacle};
+pub(crate) use decide::{Circumstances, InputReach, InputTo, Listing, Obstacle};
 pub(crate) use decide::{GIT_PROTECTED, PROTECTED};
-pub(crate) use decide::{decide, decide_input, find_write_obstacle};
-pub(crate) use rules::{Origin, RuleError, RuleFile, Rules};
+pub(crate) use decide::{decide, decide_connection, decide_input, find_write_obstacle};
+pub(crate) use rules::{Keyboard, Origin, RuleError, RuleFile, Rules, Typed, keep_unfinished};
 
 #[cfg(test)]
 mod tests;

@@ -9,13 +9,16 @@ use serde_json::json;
 
 use crate::policy::check::{CheckDecision, Checked, check};
 use crate::policy::rules::Subject;
-use crate::policy::{Circumstances, InputReach, Origin, RuleError, RuleFile, Rules};
+use crate::policy::{Circumstances, InputReach, InputTo, Origin, RuleError, RuleFile, Rules};
 use crate::policy::{decide, decide_input};
 use crate::protocol::{
     ApprovalPolicy, ChangeKind, CommandLine, DecisionAction, Effect, FileChange, GitAccess,
     Justification, Network, Pattern, ProcessId, RemoteHints, SandboxLevel, SandboxMode,
     SandboxPolicy,
 };
+
+/// Input to a command that reaches further than commands do now.
+const FURTHER: InputTo<'static> = InputTo { reach: InputReach::Further, typed: None };
 
 fn read_lines(name: &str) -> Vec<String> {
     let path = format!("{}/tests/fixtures/policy/{name}.txt", env!("CARGO_MANIFEST_DIR"));
@@ -148,7 +151,7 @@ fn check_decisions(name: &str, rules: &Rules) {
             rules,
         };
         let decision = match case.trim_end().ends_with("input: further") {
-            true => decide_input(InputReach::Further, &effect, "a_tool", &around),
+            true => decide_input(&FURTHER, &effect, "a_tool", &around),
             false => decide(&effect, "a_tool", &around),
         };
         assert!(!decision.reason.is_empty() && !decision.reason.ends_with('.'), "{line}");

@@ -176,6 +176,9 @@ pub enum EventMsg {
         grant: String,
         /// For how long it holds.
         scope: AnswerScope,
+        /// Whether what it let through runs outside the sandbox.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        outside: bool,
     },
     /// The model's plan changed.
     PlanUpdated {
@@ -270,11 +273,12 @@ pub enum EventMsg {
         /// Why not the full one.
         reason: Option<String>,
     },
-    /// A command tried to reach a host.
+    /// A command tried to reach a host. One that was allowed and then refused was found at an
+    /// address that is not.
     NetworkAttempt {
         /// Host and port.
         host: String,
-        /// Whether it was let through.
+        /// Whether it may; whether the host answered is not said.
         allowed: bool,
     },
     /// An MCP server's state changed.

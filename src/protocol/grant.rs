@@ -81,6 +81,9 @@ pub struct Grant {
     pub at: String,
     /// In which session.
     pub session: SessionId,
+    /// The rule that had asked. What a rule asks for that came later is asked again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
 }
 
 impl Default for Reach {

@@ -181,6 +181,10 @@ pub enum Ask {
         /// What the call can reach once it is allowed.
         #[serde(default)]
         reach: Box<Reach>,
+        /// What an answer that holds for longer than once would cover, in one text, control
+        /// characters shown; empty where none can.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        remembers: String,
         /// The parts of a patch that can be taken one by one.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         hunks: Vec<Hunk>,

@@ -32,7 +32,9 @@ pub use linux::{
     LocalRunner, RunnerSettings, level, level_under, load_memory_bytes, open_at_reduced_level,
     run_if_asked,
 };
-pub use proxy::{Attempt, AttemptLine, Verdict, attempt_line};
+pub use proxy::{
+    Attempt, AttemptLine, AttemptsHeard, HostJudge, HostQuestion, Verdict, Wanted, attempt_line,
+};
 pub use run::{
     Capture, OUTPUT_BYTES_MAX, RunLimits, Wish, WishSender, attend, likely_denied, run, wishes,
 };
@@ -53,7 +55,7 @@ pub struct ExecRequest {
     pub env: Vec<(String, String)>,
     /// What it can reach; `None` runs it outside the sandbox, by the user's own word only.
     pub sandbox: Option<SandboxPolicy>,
-    /// Where its attempts to reach hosts are told and asked; without it they are refused.
+    /// Where its attempts to reach hosts are judged, told and asked; without it they are refused.
     pub attempts: Option<AttemptLine>,
 }
 

@@ -5,9 +5,10 @@
 //! open to others allows nothing and is an error. Called by `agent/approvals.rs` and
 //! `gimlet approvals`.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,11 @@ const GRANTS_MAX: usize = 1_000;
 const GRANT_BYTES_MAX: usize = 32 * 1024;
 /// The file. Larger than what we would write is not ours.
 const FILE_BYTES_MAX: u64 = 40 << 20;
+
+/// How often the lock is tried and how long between: whoever holds it writes one small file, and
+/// a session waits for it. Tests share their machine with others.
+const LOCK_TRIES_MAX: u32 = if cfg!(test) { 3_000 } else { 50 };
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why approvals cannot be read or kept.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +56,12 @@ pub(crate) enum ApprovalsError {
         /// The file.
         path: PathBuf,
     },
+    /// Another process holds the lock and does not let go.
+    #[error("{} is held by another process", path.display())]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+    },
     /// It holds as many as it may.
     #[error("{} holds {GRANTS_MAX} approvals already", path.display())]
     Full {
@@ -76,6 +88,7 @@ impl ApprovalsError {
             Self::Full { .. } => {
                 Some("`gimlet approvals list` shows them, `revoke ID` takes one back".to_owned())
             }
+            Self::Busy { .. } => Some("end the process that holds it, then try again".to_owned()),
             Self::TooLong => None,
         }
     }
@@ -231,17 +244,38 @@ fn save(state: &Path, grants: Vec<Grant>) -> Result<(), ApprovalsError> {
 
 /// Waits until no other process writes. The lock ends with the file handle.
 fn lock(state: &Path) -> Result<File, ApprovalsError> {
+    lock_within(state, LOCK_TRIES_MAX)
+}
+
+fn lock_within(state: &Path, tries_max: u32) -> Result<File, ApprovalsError> {
+    let path = state.join("approvals.lock");
     let open = || {
         create_private_folders(state)?;
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true);
         #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(state.join("approvals.lock"))?;
-        file.lock()?;
-        Ok(file)
+        {
+            use std::os::unix::fs::OpenOptionsExt as _;
+            // A pipe put in its place would block for ever, a link make a file elsewhere.
+            let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+            options.mode(0o600).custom_flags(flags.bits().cast_signed());
+        }
+        let file = options.open(&path)?;
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::other("it is not a regular file")),
+        }
     };
-    open().map_err(|error| write_error(state, error))
+    let failed = |source| ApprovalsError::File { action: "lock", path: path.clone(), source };
+    let file = open().map_err(failed)?;
+    for _ in 0..tries_max {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
+    Err(ApprovalsError::Busy { path })
 }
 
 fn write_error(state: &Path, source: io::Error) -> ApprovalsError {
@@ -265,6 +299,7 @@ mod tests {
             key: GrantKey::Host { host: format!("h{number}.test:443") },
             at: "2026-01-01T00:00:00Z".to_owned(),
             session: SessionId(uuid::Uuid::nil()),
+            rule: None,
         }
     }
 
@@ -327,6 +362,38 @@ mod tests {
         let open = std::fs::Permissions::from_mode(0o620);
         std::fs::set_permissions(approvals_path(state.path()), open).unwrap();
         assert!(matches!(load(state.path()), Err(ApprovalsError::Exposed { .. })));
+    }
+
+    #[test]
+    fn who_holds_the_lock_is_not_waited_for_for_ever() {
+        let state = tempfile::tempdir().unwrap();
+        let held = lock(state.path()).unwrap();
+        let error = lock_within(state.path(), 2).unwrap_err();
+        assert!(matches!(error, ApprovalsError::Busy { .. }), "{error}");
+        drop(held);
+        assert!(lock_within(state.path(), 1).is_ok());
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_lock_that_is_no_file_is_refused() {
+        let state = tempfile::tempdir().unwrap();
+        let path = state.path().join("approvals.lock");
+        let refused = || {
+            let error = add(state.path(), grant(1)).unwrap_err();
+            assert!(matches!(error, ApprovalsError::File { action: "lock", .. }), "{error}");
+        };
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        refused();
+        // Also one that somebody reads.
+        let reader = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+        let reader = rustix::fs::open(&path, reader, mode).unwrap();
+        refused();
+        drop(reader);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+        refused();
     }
 
     #[test]

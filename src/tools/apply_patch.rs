@@ -113,21 +113,10 @@ impl ToolHandler for ApplyPatch {
         request.map(|request| patch::hunks(&request.patch)).unwrap_or_default()
     }
 
-    fn keep_hunks(&self, call: &ToolCall, keep: &[HunkId]) -> Option<ToolCall> {
-        let patch = parse_request(call, Path::new("/")).ok()?.patch;
-        let input = patch::select(&patch, keep)?;
-        let outer = match &call.payload {
-            ToolPayload::Custom { workdir, .. } => workdir.clone(),
-            ToolPayload::Function { .. } | ToolPayload::LocalShell { .. } => None,
-        };
-        // A command around the patch may have changed the directory, and is gone now.
-        let workdir = match (outer, patch.workdir) {
-            (Some(outer), Some(inner)) => {
-                Some(Path::new(&outer).join(inner).to_string_lossy().into_owned())
-            }
-            (outer, inner) => inner.or(outer),
-        };
-        Some(ToolCall { payload: ToolPayload::Custom { input, workdir }, ..call.clone() })
+    fn effect_of(&self, call: &ToolCall, keep: &[HunkId], cwd: &Path) -> Result<Effect, ToolError> {
+        let Request { patch, base } = parse_request(call, cwd)?;
+        let patch = patch::narrow(patch, keep).map_err(ToolError::Denied)?;
+        Ok(Effect::Write { changes: patch.changes(&base) })
     }
 
     fn run<'a>(
@@ -141,6 +130,10 @@ impl ToolHandler for ApplyPatch {
 
 async fn run_patch(call: &ToolCall, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
     let Request { patch, base } = parse_request(call, &cx.turn.cwd)?;
+    let patch = match &cx.keep {
+        Some(keep) => patch::narrow(patch, keep).map_err(ToolError::Denied)?,
+        None => patch,
+    };
     let scope = EditScope {
         base,
         policy: cx.turn.sandbox.clone(),

@@ -6,7 +6,6 @@
 
 use crate::policy::grants;
 use crate::protocol::Answer;
-use crate::protocol::AnswerScope;
 use crate::protocol::ApprovalDecision;
 use crate::protocol::ApprovalPolicy;
 use crate::protocol::Ask;
@@ -18,10 +17,12 @@ use crate::protocol::HunkId;
 use crate::protocol::Network;
 use crate::protocol::Reach;
 use crate::protocol::SandboxMode;
+use crate::protocol::SandboxPolicy;
 use crate::protocol::ToolCall;
 use crate::protocol::ToolOutput;
 use crate::protocol::ToolPayload;
 use crate::text;
+use crate::tools::RunningProcess;
 use crate::tools::ToolError;
 use crate::tools::executor::Ended;
 use crate::tools::executor::Executor;
@@ -41,6 +42,10 @@ pub(super) struct Cleared {
     /// The call and its effect with secrets in the place of their tokens, where it holds any:
     /// what is judged and run. What is asked, shown and logged is `call` and `planned`.
     pub(super) real: Option<(ToolCall, Planned)>,
+    /// The parts of it that the user took, where only some.
+    pub(super) keep: Option<Vec<HunkId>>,
+    /// The running command that it writes to, where it does.
+    pub(super) process: Option<RunningProcess>,
     pub(super) decision: Decision,
     /// What the model must be told beside the output: what the user changed or said.
     pub(super) told: Vec<String>,
@@ -198,16 +203,12 @@ impl Executor {
 
     fn build_question(&self, cleared: &Cleared) -> Ask {
         let Cleared { call, planned, decision, .. } = cleared;
-        let reach = self.reach(!cleared.is_confined());
-        let scopes = match grants::build_key(&planned.effect, &reach) {
-            Some(_) => vec![
-                AnswerScope::Once,
-                AnswerScope::Session,
-                AnswerScope::Project,
-                AnswerScope::Always,
-            ],
-            None => vec![AnswerScope::Once],
+        let reach = match &cleared.process {
+            Some(process) => self.reach_under(process.sandbox()),
+            None if cleared.is_confined() => self.reach_under(Some(&self.turn.sandbox)),
+            None => self.reach_under(None),
         };
+        let (scopes, remembers) = grants::describe_scopes(&planned.effect, &reach);
         let hunks = planned
             .handler
             .hunks(call)
@@ -215,7 +216,8 @@ impl Executor {
             .map(|hunk| Hunk { text: text::ansi::visible(&hunk.text).into_owned(), ..hunk });
         Ask::Approval {
             effect: planned.effect.clone(),
-            shown: show(&planned.effect, call),
+            shown: show_for(cleared),
+            remembers: text::ansi::visible(&remembers).into_owned(),
             asked_by: "main".to_owned(),
             rule: decision.rule.clone(),
             reason: text::ansi::visible(&decision.reason).into_owned(),
@@ -225,9 +227,10 @@ impl Executor {
         }
     }
 
-    fn reach(&self, outside: bool) -> Reach {
-        let sandbox = &self.turn.sandbox;
-        let outside = outside || sandbox.mode == SandboxMode::DangerFullAccess;
+    /// Returns what is reached under a policy; `None` is outside the sandbox.
+    fn reach_under(&self, policy: Option<&SandboxPolicy>) -> Reach {
+        let sandbox = policy.unwrap_or(&self.turn.sandbox);
+        let outside = policy.is_none() || sandbox.mode == SandboxMode::DangerFullAccess;
         Reach {
             mode: sandbox.mode,
             level: self.turn.sandbox_level,
@@ -237,7 +240,7 @@ impl Executor {
         }
     }
 
-    /// Returns the call with only the hunks that the user took.
+    /// Returns the call as it does only the hunks that the user took.
     async fn narrow(&self, cleared: Cleared, keep: &[HunkId]) -> Result<Cleared, ToolError> {
         let handler = &cleared.planned.handler;
         let hunks = handler.hunks(&cleared.call).into_iter();
@@ -245,16 +248,22 @@ impl Executor {
         if left_out.is_empty() {
             return Ok(cleared);
         }
-        let Some(kept) = handler.keep_hunks(&cleared.call, keep) else {
-            return Err(ToolError::Denied("the user took no part of it".to_owned()));
+        let narrow = |planned: &mut Planned, call: &ToolCall| {
+            planned.effect = planned.handler.effect_of(call, keep, &self.turn.cwd)?;
+            Ok::<_, ToolError>(())
         };
-        let planned = self.plan(&kept)?;
-        // Less than was asked can only be refused by a rule that is about the rest of it.
-        let mut anew = self.weigh(kept, planned, cleared.told).await?;
-        if anew.decision.action == DecisionAction::Deny {
-            return Err(ToolError::Denied(anew.decision.reason));
+        let mut anew = cleared;
+        narrow(&mut anew.planned, &anew.call)?;
+        if let Some((call, planned)) = &mut anew.real {
+            narrow(planned, call)?;
         }
-        anew.decision = cleared.decision;
+        // Less than was asked can only be refused by a rule that is about the rest of it.
+        let (call, planned) = anew.to_run();
+        let judged = self.judge(call, &planned.effect, None);
+        if judged.action == DecisionAction::Deny {
+            return Err(ToolError::Denied(judged.reason));
+        }
+        anew.keep = Some(keep.to_vec());
         self.check_secrets(&anew)?;
         let (noun, verb) = if left_out.len() == 1 { ("hunk", "was") } else { ("hunks", "were") };
         let texts: String = left_out.iter().map(|hunk| hunk.text.as_str()).collect();
@@ -323,6 +332,18 @@ fn say_no(note: Option<String>) -> String {
     }
 }
 
+/// Returns the whole of what would happen as one text, with the command that input goes to.
+fn show_for(cleared: &Cleared) -> String {
+    let Cleared { call, planned, process, .. } = cleared;
+    let shown = show(&planned.effect, call);
+    match process {
+        Some(process) => {
+            format!("{shown}\nit goes to: {}", text::ansi::visible(process.command()))
+        }
+        None => shown,
+    }
+}
+
 /// Returns the whole of what would happen as one text, control characters shown.
 fn show(effect: &Effect, call: &ToolCall) -> String {
     let shown = match effect {
@@ -346,7 +367,7 @@ fn show(effect: &Effect, call: &ToolCall) -> String {
 }
 
 /// Returns what a call would type into a running command.
-fn typed(call: &ToolCall) -> String {
+pub(super) fn typed(call: &ToolCall) -> String {
     let ToolPayload::Function { arguments } = &call.payload else { return String::new() };
     let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
     arguments.get("chars").and_then(|chars| chars.as_str()).unwrap_or_default().to_owned()

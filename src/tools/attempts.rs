@@ -1,21 +1,25 @@
-//! A command's attempts to reach hosts: each is an event, and one that nobody listed a question.
+//! A command's attempts to reach hosts: judged by the rules, each an event, some a question.
 //!
 //! Knows no proxy but by what it says. What is asked here is answered and remembered as any
-//! approval. Called by `shell.rs` and `exec_session.rs` while a call waits for its command; what
-//! a command attempts between two calls waits for the second.
+//! approval, and needs a call that waits for its command; what a command attempts between two
+//! calls is asked by the second. That it attempted something is told at once: by its call, or by
+//! the session for a command that is kept. Called by `shell.rs` and `exec_session.rs`.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
-use crate::policy::grants;
+use crate::policy::{Listing, decide_connection, grants};
 use crate::protocol::{
-    Answer, AnswerScope, ApprovalDecision, ApprovalPolicy, Ask, Effect, EventMsg, Reach,
-    WarningKind,
+    Answer, ApprovalDecision, ApprovalPolicy, Ask, Effect, EventMsg, Reach, WarningKind,
 };
-use crate::sandbox::{Attempt, Verdict};
+use crate::sandbox::{Attempt, AttemptsHeard, HostJudge, HostQuestion, Verdict, Wanted};
 use crate::text;
-use crate::tools::ToolContext;
+use crate::tools::{ToolContext, TurnContext};
 
 /// Attempts of one command that are events. One that makes more is in a loop, and the log is
 /// not there to be filled by it.
@@ -23,55 +27,156 @@ const ATTEMPTS_LOGGED_MAX: usize = 500;
 /// Questions of one command that are open at a time; more attempts wait.
 const ASKED_MAX: usize = 16;
 
-/// Does the work, and takes note of attempts meanwhile. What is still being asked when the work
-/// is done is dropped.
-pub(super) async fn beside_attempts<T>(
-    work: impl Future<Output = T>,
-    attempts: &mut mpsc::Receiver<Attempt>,
+/// What a command attempts, as events, up to a number.
+#[derive(Debug)]
+pub struct AttemptLog {
+    told: mpsc::Receiver<Attempt>,
+    count: usize,
+}
+
+/// What a command attempts: the log of it, and what must be asked first.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    pub(crate) log: AttemptLog,
+    pub(crate) questions: mpsc::Receiver<HostQuestion>,
+}
+
+/// How many questions of a command are open.
+pub(super) type OpenQuestions = watch::Receiver<usize>;
+
+/// Returns who judges what a command of this turn may reach.
+pub(super) fn judge_hosts(turn: &TurnContext) -> HostJudge {
+    let (rules, approval) = (Arc::clone(&turn.rules), turn.approval);
+    Arc::new(move |Wanted { host, is_listed }| {
+        let listing = if is_listed { Listing::Listed } else { Listing::Stranger };
+        decide_connection(host, listing, approval, &rules)
+    })
+}
+
+impl From<AttemptsHeard> for Attempts {
+    fn from(AttemptsHeard { attempts: told, questions }: AttemptsHeard) -> Self {
+        Self { log: AttemptLog { told, count: 0 }, questions }
+    }
+}
+
+impl AttemptLog {
+    /// Waits for the next attempt that is an event; `None` when the command can make none.
+    pub(crate) async fn next(&mut self) -> Option<EventMsg> {
+        loop {
+            let attempt = self.told.recv().await?;
+            if let Some(msg) = self.take(attempt) {
+                return Some(msg);
+            }
+        }
+    }
+
+    fn take(&mut self, attempt: Attempt) -> Option<EventMsg> {
+        self.count = self.count.saturating_add(1);
+        match self.count {
+            ..=ATTEMPTS_LOGGED_MAX => Some(EventMsg::NetworkAttempt {
+                host: attempt.host,
+                allowed: attempt.verdict == Verdict::Allowed,
+            }),
+            count if count == ATTEMPTS_LOGGED_MAX + 1 => Some(EventMsg::Warning {
+                kind: WarningKind::Sandbox,
+                message: format!(
+                    "the command made more than {ATTEMPTS_LOGGED_MAX} connections; the others are not listed"
+                ),
+                hint: None,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Does the work, and tells and asks of attempts meanwhile. What is still being asked when the
+/// work is done is dropped, which is a no. Where the session keeps the log, it comes without one.
+pub(super) async fn beside_attempts<T, W: Future<Output = T>>(
+    work: impl FnOnce(OpenQuestions) -> W,
+    (mut log, questions): (Option<&mut AttemptLog>, &mut mpsc::Receiver<HostQuestion>),
     (command, cx): (&str, &ToolContext),
 ) -> T {
-    let mut log = Log { cx, count: 0 };
+    let (open, is_open) = watch::channel(0);
     let mut asked = FuturesUnordered::new();
-    let mut is_open = true;
+    let (mut may_tell, mut may_ask) = (log.is_some(), true);
+    let work = work(is_open);
     tokio::pin!(work);
     // Nothing is awaited beside the select but a line to the log, so no attempt is lost half-way.
     let done = loop {
         tokio::select! {
             biased;
             done = &mut work => break done,
-            attempt = attempts.recv(), if is_open && asked.len() < ASKED_MAX => match attempt {
-                Some(Attempt { host, verdict: Verdict::Asked { answer } }) => {
-                    asked.push(ask(host, answer, command, cx));
-                }
-                Some(Attempt { host, verdict }) => {
-                    log.write(host, matches!(verdict, Verdict::Allowed)).await;
-                }
-                None => is_open = false,
+            msg = next_of(&mut log), if may_tell => match msg {
+                Some(msg) => tell(msg, cx).await,
+                None => may_tell = false,
             },
-            Some((host, allowed)) = asked.next() => log.write(host, allowed).await,
+            question = questions.recv(), if may_ask && asked.len() < ASKED_MAX => match question {
+                Some(question) => asked.push(ask(question, command, cx)),
+                None => may_ask = false,
+            },
+            Some(()) = asked.next() => {}
         }
+        open.send_replace(asked.len());
     };
+    drop(asked);
     // The last ones may have been told together with the end.
-    while let Ok(Attempt { host, verdict }) = attempts.try_recv() {
-        log.write(host, matches!(verdict, Verdict::Allowed)).await;
+    if let Some(log) = log {
+        while let Ok(attempt) = log.told.try_recv() {
+            if let Some(msg) = log.take(attempt) {
+                tell(msg, cx).await;
+            }
+        }
     }
     done
 }
 
-/// Asks whether the command may reach the host, tells the proxy, and returns both.
-async fn ask(
-    host: String,
-    answer: oneshot::Sender<bool>,
-    command: &str,
-    cx: &ToolContext,
-) -> (String, bool) {
-    let allowed = cx.turn.approval != ApprovalPolicy::Never && is_allowed(&host, command, cx).await;
-    // A client that is gone wants no answer.
-    let _ = answer.send(allowed);
-    (host, allowed)
+/// Waits so long, not counting the time in which a question is open.
+pub(super) async fn pass_unasked(wait: Duration, mut open: OpenQuestions) {
+    let mut left = wait;
+    loop {
+        // A line that is closed has no questions any more.
+        let _ = open.wait_for(|count| *count == 0).await;
+        let from = Instant::now();
+        let asked = async {
+            if open.wait_for(|count| *count > 0).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(left) => return,
+            () = asked => left = left.saturating_sub(from.elapsed()),
+        }
+    }
 }
 
-async fn is_allowed(host: &str, command: &str, cx: &ToolContext) -> bool {
+async fn next_of(log: &mut Option<&mut AttemptLog>) -> Option<EventMsg> {
+    log.as_mut()?.next().await
+}
+
+async fn tell(msg: EventMsg, cx: &ToolContext) {
+    cx.link.event(Some(cx.call_id.clone()), None, msg).await;
+}
+
+/// Asks whether the command may reach the host, and tells the proxy.
+async fn ask(question: HostQuestion, command: &str, cx: &ToolContext) {
+    let HostQuestion { host, decision, answer } = question;
+    let asks = cx.turn.approval != ApprovalPolicy::Never;
+    let question = build_question(&host, (decision.reason, decision.rule), command, cx);
+    let allowed = asks
+        && matches!(
+            cx.link.ask(cx.call_id.clone(), question).await,
+            Answer::Approval { decision: ApprovalDecision::Allow, .. }
+        );
+    // A client that is gone wants no answer.
+    let _ = answer.send(allowed);
+}
+
+fn build_question(
+    host: &str,
+    (reason, rule): (String, Option<String>),
+    command: &str,
+    cx: &ToolContext,
+) -> Ask {
     let sandbox = &cx.turn.sandbox;
     let effect = Effect::Fetch { url: format!("https://{host}/") };
     let reach = Reach {
@@ -81,46 +186,18 @@ async fn is_allowed(host: &str, command: &str, cx: &ToolContext) -> bool {
         roots: sandbox.roots.clone(),
         network: sandbox.network.clone(),
     };
-    let mut scopes = vec![AnswerScope::Once];
-    if grants::build_key(&effect, &reach).is_some() {
-        scopes.extend([AnswerScope::Session, AnswerScope::Project, AnswerScope::Always]);
-    }
+    let (scopes, remembers) = grants::describe_scopes(&effect, &reach);
     let shown = format!("connect to {host}\n{command}");
-    let question = Ask::Approval {
+    Ask::Approval {
         effect,
         shown: text::ansi::visible(&shown).into_owned(),
+        remembers: text::ansi::visible(&remembers).into_owned(),
         asked_by: "main".to_owned(),
-        rule: None,
-        reason: format!("{host} is not among allowed_hosts"),
+        rule,
+        reason: text::ansi::visible(&reason).into_owned(),
         reach: Box::new(reach),
         hunks: Vec::new(),
         scopes,
-    };
-    let answer = cx.link.ask(cx.call_id.clone(), question).await;
-    matches!(answer, Answer::Approval { decision: ApprovalDecision::Allow, .. })
-}
-
-/// Writes attempts down, up to a number.
-struct Log<'a> {
-    cx: &'a ToolContext,
-    count: usize,
-}
-
-impl Log<'_> {
-    async fn write(&mut self, host: String, allowed: bool) {
-        self.count += 1;
-        let msg = match self.count {
-            ..=ATTEMPTS_LOGGED_MAX => EventMsg::NetworkAttempt { host, allowed },
-            count if count == ATTEMPTS_LOGGED_MAX + 1 => EventMsg::Warning {
-                kind: WarningKind::Sandbox,
-                message: format!(
-                    "the command made more than {ATTEMPTS_LOGGED_MAX} connections; the others are not listed"
-                ),
-                hint: None,
-            },
-            _ => return,
-        };
-        self.cx.link.event(Some(self.cx.call_id.clone()), None, msg).await;
     }
 }
 
@@ -130,7 +207,8 @@ mod tests {
 
     use super::*;
     use crate::protocol::HunkId;
-    use crate::sandbox::attempt_line;
+    use crate::protocol::{AnswerScope, Decision, DecisionAction};
+    use crate::sandbox::{AttemptLine, attempt_line};
     use crate::tools::SessionRequest;
     use crate::tools::testing;
 
@@ -145,11 +223,10 @@ mod tests {
     }
 
     /// Runs work beside attempts, answers `yes.test` with yes, and returns what was said.
-    async fn play(
-        work: impl Future<Output = ()>,
-        mut told: mpsc::Receiver<Attempt>,
-    ) -> Vec<String> {
+    async fn play(work: impl AsyncFnOnce(AttemptLine, OpenQuestions)) -> Vec<String> {
         let (cx, mut requests) = testing::context(Path::new("/w"), &Effect::None);
+        let (line, heard) = attempt_line(judge_hosts(&cx.turn));
+        let Attempts { mut log, mut questions } = heard.into();
         let mut said = Vec::new();
         let listen = async {
             while let Some(request) = requests.recv().await {
@@ -177,33 +254,45 @@ mod tests {
                     | SessionRequest::Ask { .. }
                     | SessionRequest::Mask { .. }
                     | SessionRequest::Reveal { .. }
+                    | SessionRequest::Attempts { .. }
                     | SessionRequest::Process(_)
                     | SessionRequest::Sync(_) => {}
                 }
             }
         };
         let run = async {
-            beside_attempts(work, &mut told, ("make \u{1b}", &cx)).await;
+            let heard = (Some(&mut log), &mut questions);
+            beside_attempts(|open| work(line, open), heard, ("make \u{1b}", &cx)).await;
             drop(cx);
         };
         tokio::join!(run, listen);
         said
     }
 
+    async fn reach(line: &AttemptLine, host: &str) -> bool {
+        let decision = line.judge(Wanted { host, is_listed: false });
+        assert_eq!(decision.action, DecisionAction::Ask);
+        let allowed = line.ask(host, decision).await;
+        let reason = String::new();
+        let verdict = if allowed { Verdict::Allowed } else { Verdict::Refused { reason } };
+        line.tell(host, verdict).await && allowed
+    }
+
     #[tokio::test]
     async fn attempts_are_events_and_strangers_are_asked() {
-        let (line, told) = attempt_line();
-        let work = async move {
+        let work = async |line: AttemptLine, _: OpenQuestions| {
             for host in ["yes.test:443", "no.test:443"] {
-                assert_eq!(line.ask(host).await, host.starts_with("yes"), "{host}");
+                assert_eq!(reach(&line, host).await, host.starts_with("yes"), "{host}");
             }
+            let Decision { action, .. } =
+                line.judge(Wanted { host: "listed.test:80", is_listed: true });
+            assert_eq!(action, DecisionAction::Allow);
             assert!(line.tell("listed.test:80", Verdict::Allowed).await);
             let reason = String::new();
             assert!(line.tell("private.test:80", Verdict::Refused { reason }).await);
         };
-        let said = play(work, told).await;
         assert_eq!(
-            said,
+            play(work).await,
             [
                 "yes.test:443 true",
                 "no.test:443 false",
@@ -215,14 +304,25 @@ mod tests {
 
     #[tokio::test]
     async fn the_log_is_not_filled_by_a_loop() {
-        let (line, told) = attempt_line();
-        let work = async move {
+        let work = async |line: AttemptLine, _: OpenQuestions| {
             for _ in 0..ATTEMPTS_LOGGED_MAX + 50 {
                 line.tell("a.test:80", Verdict::Allowed).await;
             }
         };
-        let said = play(work, told).await;
+        let said = play(work).await;
         assert_eq!(said.len(), ATTEMPTS_LOGGED_MAX + 1);
         assert!(said.last().is_some_and(|last| last.contains("more than 500 connections")));
+    }
+
+    #[tokio::test]
+    async fn a_wait_stands_still_while_a_question_is_open() {
+        let (open, is_open) = watch::channel(1);
+        let mut over = std::pin::pin!(pass_unasked(Duration::ZERO, is_open));
+        // Its time is over, and it goes on all the same.
+        assert!(futures_util::poll!(&mut over).is_pending());
+        open.send_replace(2);
+        assert!(futures_util::poll!(&mut over).is_pending());
+        open.send_replace(0);
+        over.await;
     }
 }

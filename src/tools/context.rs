@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::policy::Rules;
 use crate::protocol::{
-    Answer, ApprovalPolicy, Ask, CallId, EventMsg, ModelName, Network, ProcessId, SandboxLevel,
-    SandboxMode, SandboxPolicy, ToolCall, ToolOutput,
+    Answer, ApprovalPolicy, Ask, CallId, EventMsg, HunkId, ModelName, Network, ProcessId,
+    SandboxLevel, SandboxMode, SandboxPolicy, ToolCall, ToolOutput,
 };
 use crate::sandbox::CommandRunner;
-use crate::tools::{FileAccess, RunningProcess, SeenFiles, ToolError};
+use crate::tools::{AttemptLog, FileAccess, RunningProcess, SeenFiles, ToolError};
 
 /// A turn's settings; never changed while it runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +70,8 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// Whether commands run confined; false only by the user's own word.
     pub confined: bool,
+    /// The parts of the call that the user took, where only some.
+    pub keep: Option<Vec<HunkId>>,
 }
 
 /// The line from a turn to its session.
@@ -94,6 +96,13 @@ pub enum SessionRequest {
     Sync(oneshot::Sender<bool>),
     /// Something about commands that outlive their calls.
     Process(ProcessRequest),
+    /// What a command that is kept attempts to reach is to be told as it comes.
+    Attempts {
+        /// The call that started the command.
+        call_id: CallId,
+        /// What it attempts.
+        log: AttemptLog,
+    },
     /// A question to the user.
     Ask {
         /// The call it belongs to.
@@ -180,6 +189,12 @@ impl SessionLink {
         process: RunningProcess,
     ) -> Result<ProcessId, ToolError> {
         self.ask_table(|id| ProcessRequest::Keep { call_id, process, id }).await
+    }
+
+    /// Hands over what a kept command attempts to reach.
+    pub(crate) async fn keep_attempts(&self, call_id: CallId, log: AttemptLog) {
+        // Without a session the command ends as well.
+        let _ = self.tx.send(SessionRequest::Attempts { call_id, log }).await;
     }
 
     /// Returns a command that was kept.

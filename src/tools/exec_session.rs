@@ -5,18 +5,18 @@
 //! attends to it is `process.rs`. Called by `shell.rs` for its `exec_command` form.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
 use crate::protocol::{
-    Capability, Effect, EventMsg, OutputStream, ProcessId, SideEffects, ToolCall, ToolOutput,
-    ToolSafety, ToolSpec,
+    Capability, CommandLine, Effect, EventMsg, OutputStream, ProcessId, SideEffects, ToolCall,
+    ToolOutput, ToolSafety, ToolSpec,
 };
-use crate::sandbox::{Attempt, CommandEnd, ExecRequest, Input, Wish};
-use crate::tools::attempts::beside_attempts;
+use crate::sandbox::{CommandEnd, ExecRequest, Input, Wish};
+use crate::tools::attempts::{Attempts, OpenQuestions, beside_attempts, pass_unasked};
 use crate::tools::process::{Report, Start};
 use crate::tools::schema::{count_or_text, function_spec, parse_arguments};
 use crate::tools::shell::{TIMEOUT_MAX, conclude, render_result, spawn_error, take_text};
@@ -111,20 +111,22 @@ impl ToolHandler for WriteStdin {
             let args: WriteStdinArgs = parse_arguments(call)?;
             let id = ProcessId(args.session_id);
             let process = cx.link.find_process(id).await?;
-            let mut attempts = tokio::select! {
+            let mut questions = tokio::select! {
                 turn = process.take_turn() => turn,
                 () = cx.cancel.cancelled() => return Err(ToolError::Interrupted),
             };
             write(&process, id, &args.chars)?;
             let wait = choose_wait_after(&args.chars, args.yield_time_ms);
-            let waiting = wait_and_show(&process, wait, cx);
+            let waiting = |open| wait_and_show(&process, wait, open, cx);
             let shown = process.command();
-            let waited = beside_attempts(waiting, &mut attempts, (shown, cx)).await;
+            let waited = beside_attempts(waiting, (None, &mut questions), (shown, cx)).await;
+            if waited == Waited::Cancelled && !process.ended().is_cancelled() {
+                // What it printed waits for the next call.
+                return Err(ToolError::Interrupted);
+            }
             let report = process.report();
             if report.end.is_some() {
                 cx.link.forget_process(id).await?;
-            } else if waited == Waited::Cancelled {
-                return Err(ToolError::Interrupted);
             }
             let bytes_max = output_bytes(args.max_output_tokens, cx);
             conclude_kept(report, &process, (id, bytes_max), cx)
@@ -135,8 +137,8 @@ impl ToolHandler for WriteStdin {
 /// Runs a command, and leaves it running when it takes longer than its call.
 pub(crate) async fn run(
     mut request: ExecRequest,
-    attempts: mpsc::Receiver<Attempt>,
-    command: String,
+    heard: Attempts,
+    line: CommandLine,
     wish: SessionWish,
     cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
@@ -147,12 +149,13 @@ pub(crate) async fn run(
     // Some models write 0 for "no wish".
     let timeout = wish.timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis);
     let timeout = timeout.map(|timeout| timeout.min(TIMEOUT_MAX));
+    let Attempts { mut log, questions } = heard;
     let start = Start {
         request,
-        attempts,
+        questions,
         input: wish.input,
         timeout: timeout.unwrap_or(TIMEOUT_MAX),
-        command,
+        line,
         place,
     };
     let process = RunningProcess::start(&*cx.runner, start).map_err(|error| spawn_error(&error))?;
@@ -161,10 +164,11 @@ pub(crate) async fn run(
         (None, Some(timeout)) => timeout.saturating_add(WAIT_MAX),
         (yield_time_ms, _) => bound_wait(yield_time_ms, WAIT, WAIT_MAX),
     };
-    let mut attempts = process.take_turn().await;
-    let waiting = wait_and_show(&process, wait, cx);
-    let waited = beside_attempts(waiting, &mut attempts, (process.command(), cx)).await;
-    drop(attempts);
+    let mut questions = process.take_turn().await;
+    let waiting = |open| wait_and_show(&process, wait, open, cx);
+    let heard = (Some(&mut log), &mut *questions);
+    let waited = beside_attempts(waiting, heard, (process.command(), cx)).await;
+    drop(questions);
     if waited == Waited::Cancelled {
         process.stop();
         process.ended().cancelled().await;
@@ -172,6 +176,7 @@ pub(crate) async fn run(
     let bytes_max = output_bytes(wish.max_output_tokens, cx);
     if waited == Waited::Yielded && !process.ended().is_cancelled() {
         let id = cx.link.keep_process(cx.call_id.clone(), process.clone()).await?;
+        cx.link.keep_attempts(cx.call_id.clone(), log).await;
         let report = process.report();
         if report.end.is_some() {
             cx.link.forget_process(id).await?;
@@ -202,6 +207,12 @@ fn write(process: &RunningProcess, id: ProcessId, chars: &str) -> Result<(), Too
              alone interrupts it"
         )));
     }
+    if process.reads_no_more() {
+        return Err(ToolError::Failed(format!(
+            "session {id} reads nothing more: the end of its input was written. \\u0003 alone \
+             interrupts it"
+        )));
+    }
     let (text, closes) = match chars.strip_suffix(CONTROL_D) {
         Some(text) if !is_terminal => (text, true),
         Some(_) | None => (chars, false),
@@ -211,8 +222,9 @@ fn write(process: &RunningProcess, id: ProcessId, chars: &str) -> Result<(), Too
             "session {id} does not read: too much that was written waits for it already"
         )));
     }
+    process.note_typed(text);
     if closes {
-        process.wish(Wish::CloseInput);
+        process.close_input();
     }
     Ok(())
 }
@@ -226,11 +238,16 @@ enum Waited {
 }
 
 /// Waits for a command, and reports its output while it comes.
-async fn wait_and_show(process: &RunningProcess, wait: Duration, cx: &ToolContext) -> Waited {
+async fn wait_and_show(
+    process: &RunningProcess,
+    wait: Duration,
+    open: OpenQuestions,
+    cx: &ToolContext,
+) -> Waited {
     let mut live = process.listen();
     let ended = process.ended();
-    let deadline = Instant::now().checked_add(wait);
-    let deadline = deadline.unwrap_or_else(Instant::now);
+    // Who thinks an answer over is not overtaken by the end of the wait.
+    let mut over = std::pin::pin!(pass_unasked(wait, open));
     let mut carry = Vec::new();
     loop {
         tokio::select! {
@@ -244,7 +261,7 @@ async fn wait_and_show(process: &RunningProcess, wait: Duration, cx: &ToolContex
                 }
             }
             () = ended.cancelled() => return Waited::Ended,
-            () = tokio::time::sleep_until(deadline.into()) => return Waited::Yielded,
+            () = &mut over => return Waited::Yielded,
         }
     }
 }

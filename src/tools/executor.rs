@@ -22,7 +22,6 @@ use crate::protocol::Effect;
 use crate::protocol::EventMsg;
 use crate::protocol::Network;
 use crate::protocol::OutputBody;
-use crate::protocol::ProcessId;
 use crate::protocol::SandboxMode;
 use crate::protocol::SideEffects;
 use crate::protocol::ToolCall;
@@ -30,10 +29,12 @@ use crate::protocol::ToolOutput;
 use crate::protocol::ToolSpec;
 use crate::protocol::WarningKind;
 use crate::sandbox::CommandRunner;
+use crate::sandbox::Input;
 use crate::store;
 use crate::store::snapshot::SnapshotWorker;
 use crate::text;
 use crate::tools::FileAccess;
+use crate::tools::RunningProcess;
 use crate::tools::SeenFiles;
 use crate::tools::SessionLink;
 use crate::tools::ToolContext;
@@ -42,6 +43,7 @@ use crate::tools::ToolHandler;
 use crate::tools::ToolRegistry;
 use crate::tools::TurnContext;
 use crate::tools::approval::Cleared;
+use crate::tools::approval::typed;
 
 /// No call takes longer, whatever its own bound says: a little more than a command may ask.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3_660);
@@ -185,8 +187,10 @@ impl Executor {
     ) -> Result<Cleared, ToolError> {
         let real = self.put_secrets_back(&call, &planned).await?;
         let effect = real.as_ref().map_or(&planned.effect, |(_, real)| &real.effect);
-        let decision = self.judge(&call, effect).await;
-        Ok(Cleared { call, planned, real, decision, told })
+        let process = self.find_reader(effect).await;
+        let to_judge = real.as_ref().map_or(&call, |(call, _)| call);
+        let decision = self.judge(to_judge, effect, process.as_ref());
+        Ok(Cleared { call, planned, real, process, keep: None, decision, told })
     }
 
     /// Refuses a call by which the secrets it holds could leave.
@@ -203,6 +207,7 @@ impl Executor {
     pub(super) async fn run_cleared(&self, cleared: &Cleared) -> Result<ToolOutput, ToolError> {
         let (call, planned) = cleared.to_run();
         let mut cx = self.context(call, &planned.effect, cleared.is_confined());
+        cx.keep.clone_from(&cleared.keep);
         if cleared.decision.action == DecisionAction::AllowReadOnly {
             cx.restrict_to_reading();
         }
@@ -219,7 +224,12 @@ impl Executor {
         }
     }
 
-    async fn judge(&self, call: &ToolCall, effect: &Effect) -> Decision {
+    pub(super) fn judge(
+        &self,
+        call: &ToolCall,
+        effect: &Effect,
+        process: Option<&RunningProcess>,
+    ) -> Decision {
         let around = policy::Circumstances {
             approval: self.turn.approval,
             sandbox: &self.turn.sandbox,
@@ -230,18 +240,36 @@ impl Executor {
             rules: &self.turn.rules,
         };
         match effect {
-            Effect::Input { process } => {
-                let reach = self.reach_of(*process).await;
-                policy::decide_input(reach, effect, &call.name.0, &around)
+            Effect::Input { .. } => {
+                let text = typed(call);
+                let before = process.map(RunningProcess::unfinished).unwrap_or_default();
+                let typed = process.map(|process| policy::Typed {
+                    command: process.line(),
+                    cwd: process.cwd(),
+                    before: &before,
+                    text: &text,
+                    keyboard: match process.input() {
+                        Input::Terminal(_) => policy::Keyboard::Terminal,
+                        Input::Pipe | Input::Empty => policy::Keyboard::Pipe,
+                    },
+                });
+                let reach = process.map_or(InputReach::AsNow, |process| self.reach_of(process));
+                let input = policy::InputTo { reach, typed };
+                policy::decide_input(&input, effect, &call.name.0, &around)
             }
             effect => policy::decide(effect, &call.name.0, &around),
         }
     }
 
+    /// Returns the running command that input is for. One that is gone reaches nothing; the
+    /// handler says that it is.
+    async fn find_reader(&self, effect: &Effect) -> Option<RunningProcess> {
+        let Effect::Input { process } = effect else { return None };
+        self.link.find_process(*process).await.ok()
+    }
+
     /// Compares what confines a running command with what confines commands now.
-    async fn reach_of(&self, process: ProcessId) -> InputReach {
-        // One that is gone reaches nothing; the handler says that it is.
-        let Ok(process) = self.link.find_process(process).await else { return InputReach::AsNow };
+    fn reach_of(&self, process: &RunningProcess) -> InputReach {
         let now = &self.turn.sandbox;
         let within = match process.sandbox() {
             None => now.mode == SandboxMode::DangerFullAccess,
@@ -296,6 +324,7 @@ impl Executor {
             call_id: call.call_id.clone(),
             cancel: self.cancel.clone(),
             confined,
+            keep: None,
         }
     }
 
@@ -394,7 +423,9 @@ impl Prepared {
 
     /// Returns whether the call must run with no other beside it.
     pub fn runs_alone(&self) -> bool {
-        self.planned.as_ref().is_ok_and(|planned| matches!(planned.effect, Effect::Write { .. }))
+        // What is typed is judged with what was typed before.
+        let alone = |effect: &Effect| matches!(effect, Effect::Write { .. } | Effect::Input { .. });
+        self.planned.as_ref().is_ok_and(|planned| alone(&planned.effect))
     }
 }
 

@@ -53,6 +53,7 @@ use shell::{ShellForm, ShellTool};
 use update_plan::UpdatePlan;
 use view_image::ViewImage;
 
+pub use attempts::AttemptLog;
 pub use context::{
     ProcessRequest, SecretPlace, SessionLink, SessionRequest, ToolContext, TurnContext,
 };
@@ -93,9 +94,15 @@ pub trait ToolHandler: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the call with only these parts; `None` when nothing would be left. Pure.
-    fn keep_hunks(&self, _call: &ToolCall, _keep: &[HunkId]) -> Option<ToolCall> {
-        None
+    /// Returns what this call would do with only these parts of it, as `ToolContext::keep` has
+    /// it do; the error says why it cannot. Pure.
+    fn effect_of(
+        &self,
+        _call: &ToolCall,
+        _keep: &[HunkId],
+        _cwd: &Path,
+    ) -> Result<Effect, ToolError> {
+        Err(ToolError::Denied("it cannot be done in part".to_owned()))
     }
 
     /// Does it.

@@ -5,15 +5,17 @@
 //! session's table once it is kept. Knows no session and no policy. Used by `exec_session.rs`
 //! and by `agent/processes.rs`.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::protocol::SandboxPolicy;
+use crate::policy::keep_unfinished;
+use crate::protocol::{CommandLine, SandboxPolicy};
 use crate::sandbox::{
-    Attempt, Capture, CommandEnd, CommandRunner, ExecRequest, ExecResult, Input, RunLimits,
+    Capture, CommandEnd, CommandRunner, ExecRequest, ExecResult, HostQuestion, Input, RunLimits,
     SandboxError, Wish, WishSender, attend, wishes,
 };
 
@@ -21,8 +23,8 @@ use crate::sandbox::{
 /// command prints beyond is only in the result, head and tail.
 const LIVE_BYTES_MAX: usize = crate::sandbox::OUTPUT_BYTES_MAX;
 
-/// A call's turn with a command: its attempts to reach hosts come to it.
-pub(crate) type TurnWith<'a> = tokio::sync::MutexGuard<'a, mpsc::Receiver<Attempt>>;
+/// A call's turn with a command: what must be asked about the command's connections comes to it.
+pub(crate) type TurnWith<'a> = tokio::sync::MutexGuard<'a, mpsc::Receiver<HostQuestion>>;
 
 /// A running command. The last clone to go ends it.
 #[derive(Debug, Clone)]
@@ -30,7 +32,10 @@ pub struct RunningProcess(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    line: CommandLine,
     command: String,
+    cwd: PathBuf,
+    typed: Mutex<TypedSoFar>,
     sandbox: Option<SandboxPolicy>,
     input: Input,
     timeout: Duration,
@@ -38,9 +43,18 @@ struct Inner {
     stop: CancellationToken,
     _stop_with_us: DropGuard,
     shared: Arc<Shared>,
-    /// Held by the call that reads, so that two do not share one output; with what the command
-    /// attempts to reach, which only a call can ask about.
-    turn: tokio::sync::Mutex<mpsc::Receiver<Attempt>>,
+    /// Held by the call that reads, so that two do not share one output; with the questions about
+    /// what the command wants to reach, which only a call can ask.
+    turn: tokio::sync::Mutex<mpsc::Receiver<HostQuestion>>,
+}
+
+/// What was typed into a command.
+#[derive(Debug, Default)]
+struct TypedSoFar {
+    /// What may be the beginning of what comes next.
+    unfinished: String,
+    /// Whether its end was typed, after which the command reads nothing more.
+    is_over: bool,
 }
 
 /// What the attending task shares with us.
@@ -75,14 +89,14 @@ impl Default for State {
 pub(crate) struct Start {
     /// The command.
     pub(crate) request: ExecRequest,
-    /// Where its attempts to reach hosts are heard.
-    pub(crate) attempts: mpsc::Receiver<Attempt>,
+    /// Where the questions about hosts it wants to reach come from.
+    pub(crate) questions: mpsc::Receiver<HostQuestion>,
     /// What it reads.
     pub(crate) input: Input,
     /// How long it may take in all.
     pub(crate) timeout: Duration,
-    /// What it is, shown.
-    pub(crate) command: String,
+    /// What it is, as it was called.
+    pub(crate) line: CommandLine,
     /// Its place among all; given back at its end.
     pub(crate) place: OwnedSemaphorePermit,
 }
@@ -113,8 +127,8 @@ impl Report {
 impl RunningProcess {
     /// Starts a command. Needs a tokio runtime around it.
     pub(crate) fn start(runner: &dyn CommandRunner, start: Start) -> Result<Self, SandboxError> {
-        let Start { request, attempts, input, timeout, command, place } = start;
-        let sandbox = request.sandbox.clone();
+        let Start { request, questions, input, timeout, line, place } = start;
+        let (sandbox, cwd) = (request.sandbox.clone(), request.cwd.clone());
         let process = runner.spawn_with(request, input)?;
         let (sender, receiver) = wishes();
         let stop = CancellationToken::new();
@@ -128,7 +142,10 @@ impl RunningProcess {
             its_shared.finish(end);
         });
         Ok(Self(Arc::new(Inner {
-            command,
+            command: line.shown(),
+            line,
+            cwd,
+            typed: Mutex::default(),
             sandbox,
             input,
             timeout,
@@ -136,13 +153,49 @@ impl RunningProcess {
             _stop_with_us: stop.clone().drop_guard(),
             stop,
             shared,
-            turn: tokio::sync::Mutex::new(attempts),
+            turn: tokio::sync::Mutex::new(questions),
         })))
     }
 
     /// Returns what it is, shown.
     pub fn command(&self) -> &str {
         &self.0.command
+    }
+
+    /// Returns how it was called.
+    pub(crate) fn line(&self) -> &CommandLine {
+        &self.0.line
+    }
+
+    /// Returns where it was started, absolute.
+    pub(crate) fn cwd(&self) -> &Path {
+        &self.0.cwd
+    }
+
+    /// Returns what was typed and may be the beginning of what is typed next.
+    pub(crate) fn unfinished(&self) -> String {
+        self.typed().unfinished.clone()
+    }
+
+    /// Takes note of what was typed.
+    pub(crate) fn note_typed(&self, text: &str) {
+        let mut typed = self.typed();
+        typed.unfinished = keep_unfinished(&typed.unfinished, text);
+    }
+
+    /// Returns whether the end of its input was typed.
+    pub(crate) fn reads_no_more(&self) -> bool {
+        self.typed().is_over
+    }
+
+    /// Ends what it reads, after all that was typed.
+    pub(crate) fn close_input(&self) {
+        self.typed().is_over = true;
+        self.wish(Wish::CloseInput);
+    }
+
+    fn typed(&self) -> MutexGuard<'_, TypedSoFar> {
+        self.0.typed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what confines it; `None` when nothing does.

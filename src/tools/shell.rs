@@ -41,7 +41,9 @@ use crate::tools::BoxFuture;
 use crate::tools::ToolContext;
 use crate::tools::ToolError;
 use crate::tools::ToolHandler;
+use crate::tools::attempts::Attempts;
 use crate::tools::attempts::beside_attempts;
+use crate::tools::attempts::judge_hosts;
 use crate::tools::exec_session;
 use crate::tools::exec_session::SessionWish;
 use crate::tools::files::resolve_path;
@@ -269,7 +271,8 @@ impl ToolHandler for ShellTool {
         Box::pin(async move {
             let wanted = self.parse(call)?;
             let cwd = directory(wanted.workdir.as_deref(), &cx.turn.cwd)?;
-            let (attempts, mut told) = sandbox::attempt_line();
+            let (attempts, heard) = sandbox::attempt_line(judge_hosts(&cx.turn));
+            let mut heard = Attempts::from(heard);
             let request = ExecRequest {
                 argv: argv_of(&wanted.command, &cx.turn.env),
                 cwd,
@@ -278,15 +281,15 @@ impl ToolHandler for ShellTool {
                 attempts: Some(attempts),
             };
             if let Some(session) = wanted.session {
-                let shown = wanted.command.shown();
-                return exec_session::run(request, told, shown, session, cx).await;
+                let line = wanted.command;
+                return exec_session::run(request, heard, line, session, cx).await;
             }
             let limits = choose_limits(wanted.timeout_ms, cx.turn.command_timeout);
             let shown = wanted.command.shown();
-            let result =
-                beside_attempts(run_and_show(request, limits, cx), &mut told, (&shown, cx))
-                    .await
-                    .map_err(|error| spawn_error(&error))?;
+            let running = |_| run_and_show(request, limits, cx);
+            let heard = (Some(&mut heard.log), &mut heard.questions);
+            let result = beside_attempts(running, heard, (&shown, cx)).await;
+            let result = result.map_err(|error| spawn_error(&error))?;
             conclude(&result, limits.timeout, usize::MAX, cx)
         })
     }

@@ -82,6 +82,7 @@ pub(crate) fn context(
         call_id: "call_1".into(),
         cancel: CancellationToken::new(),
         confined: true,
+        keep: None,
     };
     (cx, rx)
 }

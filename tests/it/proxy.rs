@@ -7,16 +7,21 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use gimlet::protocol::{GitAccess, HostRule, Network, SandboxLevel, SandboxMode, SandboxPolicy};
+use gimlet::protocol::{
+    Decision, DecisionAction, GitAccess, HostRule, Network, SandboxLevel, SandboxMode,
+    SandboxPolicy,
+};
 use gimlet::sandbox::{
-    AttemptLine, ExecRequest, LocalRunner, RunLimits, Verdict, attempt_line, level, run,
+    AttemptLine, AttemptsHeard, ExecRequest, LocalRunner, RunLimits, Verdict, Wanted, attempt_line,
+    level, run,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::support::run::closed_directory;
+use crate::support::run::{House, closed_directory};
 
 /// Long enough that a test which reaches it has failed.
 const LONG: Duration = Duration::from_secs(60);
@@ -73,25 +78,35 @@ impl Bench {
     /// Runs a script, and returns what it printed and the attempts that were told. What is
     /// asked is allowed where the host is `127.0.0.1`.
     fn run(&self, script: &str, hosts: &[&str]) -> (String, Vec<String>) {
-        let (line, mut told) = attempt_line();
+        let (line, heard) = attempt_line(Arc::new(|Wanted { host, is_listed }| {
+            let action = if is_listed { DecisionAction::Allow } else { DecisionAction::Ask };
+            let reason = format!("{host} is not among allowed_hosts");
+            Decision { action, reason, rule: None }
+        }));
+        let AttemptsHeard { attempts: mut told, mut questions } = heard;
         let request = self.request(script, hosts, Some(line));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut attempts = Vec::new();
+            let attempts = std::cell::RefCell::new(Vec::new());
+            let shown = |host: &str| host.replace(&self.port.to_string(), "PORT");
             let listen = async {
                 while let Some(attempt) = told.recv().await {
-                    let host = attempt.host.replace(&self.port.to_string(), "PORT");
-                    attempts.push(match attempt.verdict {
-                        Verdict::Allowed => format!("allowed {host}"),
-                        Verdict::Refused { .. } => format!("refused {host}"),
-                        Verdict::Asked { answer } => {
-                            let _ = answer.send(host.starts_with("127.0.0.1:"));
-                            format!("asked {host}")
-                        }
-                    });
+                    let word = match attempt.verdict {
+                        Verdict::Allowed => "allowed",
+                        Verdict::Refused { .. } => "refused",
+                    };
+                    attempts.borrow_mut().push(format!("{word} {}", shown(&attempt.host)));
                 }
             };
-            let (output, ()) = tokio::join!(run_to_end(request), listen);
+            let answer = async {
+                while let Some(question) = questions.recv().await {
+                    let host = shown(&question.host);
+                    attempts.borrow_mut().push(format!("asked {host}"));
+                    let _ = question.answer.send(host.starts_with("127.0.0.1:"));
+                }
+            };
+            let (output, (), ()) = tokio::join!(run_to_end(request), listen, answer);
+            let attempts = attempts.into_inner();
             (output, attempts)
         })
     }
@@ -131,7 +146,10 @@ fn a_command_reaches_the_allowed_host_and_nothing_else() {
     assert!(output.contains("200 Connection established"), "{output}");
     assert!(output.contains("reached\n"), "{output}");
     assert!(output.contains("403 Forbidden by the sandbox"), "{output}");
-    assert_eq!(attempts, ["allowed 127.0.0.1:PORT", "asked other.test:443"]);
+    assert_eq!(
+        attempts,
+        ["allowed 127.0.0.1:PORT", "asked other.test:443", "refused other.test:443"]
+    );
 }
 
 #[test]
@@ -143,7 +161,10 @@ fn a_yes_opens_a_name_but_no_private_address() {
     let script = "say 'CONNECT 127.0.0.1:PORT HTTP/1.1\\r\\n\\r\\nx'";
     let (output, attempts) = bench.run(script, &["crates.io"]);
     assert!(output.contains("403 ") && output.contains("no public address"), "{output}");
-    assert_eq!(attempts, ["asked 127.0.0.1:PORT", "refused 127.0.0.1:PORT"]);
+    assert_eq!(
+        attempts,
+        ["asked 127.0.0.1:PORT", "allowed 127.0.0.1:PORT", "refused 127.0.0.1:PORT"]
+    );
 }
 
 #[test]
@@ -174,4 +195,42 @@ fn where_nobody_takes_note_there_is_no_way_out() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let request = bench.request(script, &["127.0.0.1:PORT"], None);
     assert_eq!(runtime.block_on(run_to_end(request)), "proxy: \n9\n");
+}
+
+/// Runs a session in which a command asks the proxy for the host that is listed, under this rule,
+/// and returns the run's events as text.
+fn play_with_rule(action: &str) -> String {
+    let bench = Bench::new();
+    let house = House::new();
+    let config = "approval_policy = \"on-request\"\nsandbox_mode = \"workspace-write\"\n\
+        [sandbox_workspace_write]\nallowed_hosts = [\"127.0.0.1:PORT\"]\n";
+    house.write_config(&config.replace("PORT", &bench.port.to_string()));
+    house.write_rules(&format!("[[rule]]\naction = \"{action}\"\nhost = \"127.0.0.1\"\n"));
+    let script = "say 'CONNECT 127.0.0.1:PORT HTTP/1.1\\r\\n\\r\\nx'";
+    let cmd = format!("{CLIENT} {}", script.replace("PORT", &bench.port.to_string()));
+    let arguments = serde_json::json!({ "cmd": cmd, "shell": "/bin/bash" });
+    let call = serde_json::json!({"call": {"name": "exec_command", "arguments": arguments}});
+    let lines = format!("{call}\n{{\"end\":{{}}}}\n{{\"say\":\"done\"}}\n{{\"end\":{{}}}}\n");
+    let path = house.root().join("script.jsonl");
+    std::fs::write(&path, lines).unwrap();
+    let path = path.display().to_string();
+    let ended = house.run(&["exec", "--events", "--driver", "fake", "--script", &path, "go"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    ended.stdout
+}
+
+#[test]
+fn a_rule_about_a_host_holds_for_a_listed_one() {
+    if !can_proxy() {
+        return;
+    }
+    let denied = play_with_rule("deny");
+    assert!(denied.contains("denies it") && denied.contains("403 Forbidden"), "{denied}");
+    assert!(!denied.contains("reached"), "{denied}");
+    // Here nobody is there to be asked.
+    let asked = play_with_rule("ask");
+    assert!(asked.contains("ask_opened") && asked.contains("rules.toml:1"), "{asked}");
+    assert!(!asked.contains("reached"), "{asked}");
+    let allowed = play_with_rule("allow");
+    assert!(allowed.contains("reached"), "{allowed}");
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::protocol::{
     Answer, AnswerScope, ApprovalDecision, Ask, AskId, CallId, CallOutcome, ChangeKind,
     ChangeSource, Decision, DecisionAction, Effect, Event, EventMsg, FileChange, McpStatus,
-    Network, ProcessId, SandboxLevel, SandboxMode, SandboxPolicy, UserInput,
+    Network, ProcessId, SandboxLevel, SandboxMode, SandboxPolicy, ToolCall, ToolPayload, UserInput,
 };
 use crate::text::ansi::visible_line;
 use crate::text::truncate::bound;
@@ -28,10 +28,20 @@ pub(super) struct AuditReport {
     records: Vec<Record>,
     /// Where each call's record is.
     calls: HashMap<CallId, usize>,
-    asks: HashMap<AskId, CallId>,
+    asks: HashMap<AskId, Asked>,
+    /// What confines the commands that outlive their calls.
+    confined: HashMap<ProcessId, String>,
     sandbox: Option<SandboxPolicy>,
     level: Option<SandboxLevel>,
     cwd: PathBuf,
+}
+
+/// A question of a call.
+#[derive(Debug)]
+struct Asked {
+    call_id: CallId,
+    /// Whether a yes lets it run outside the sandbox.
+    outside: bool,
 }
 
 /// One record.
@@ -75,7 +85,7 @@ impl AuditReport {
             }
             EventMsg::SandboxLevel { level, .. } => self.level = Some(*level),
             EventMsg::ToolCallBegin { call, effect, decision } => {
-                self.begin(event, hash, &call.name.0, (effect, decision.as_ref()));
+                self.begin(event, hash, call, (effect, decision.as_ref()));
             }
             EventMsg::ToolCallEnd { tool, outcome, output, duration_ms, code } => {
                 let ended = Ended {
@@ -88,7 +98,8 @@ impl AuditReport {
             }
             EventMsg::AskOpened { ask, question } => {
                 if let Some(id) = call_id {
-                    self.asks.insert(*ask, id.clone());
+                    let outside = matches!(question, Ask::Approval { reach, .. } if reach.outside);
+                    self.asks.insert(*ask, Asked { call_id: id.clone(), outside });
                 }
                 if let (Ask::Approval { asked_by, reason, rule, .. }, Some(record)) =
                     (question, self.record_of(call_id))
@@ -99,11 +110,36 @@ impl AuditReport {
                 }
             }
             EventMsg::AskAnswered { ask, answer } => {
-                let id = self.asks.get(ask).or(call_id).cloned();
+                let asked = self.asks.get(ask);
+                let outside = asked.is_some_and(|asked| asked.outside);
+                // One answer may be for several calls that asked the same.
+                let id = call_id.or(asked.map(|asked| &asked.call_id)).cloned();
                 if let Some(record) = self.record_of(id.as_ref()) {
                     record.field("decision", describe_answer(answer));
                     record.data.insert("answer".to_owned(), json!(answer));
+                    if let Answer::Approval { decision: ApprovalDecision::Allow, edited, .. } =
+                        answer
+                    {
+                        record.ran_as(edited.as_ref());
+                        record.was_let_out(outside && edited.is_none());
+                    }
                 }
+            }
+            EventMsg::GrantApplied { grant, scope, outside } => {
+                if let Some(record) = self.record_of(call_id) {
+                    let scope = describe_scope(*scope);
+                    record.field(
+                        "decision",
+                        format!("approved before by the user {scope}, approval {grant}"),
+                    );
+                    record.data.insert("grant".to_owned(), json!(grant));
+                    record.was_let_out(*outside);
+                }
+            }
+            EventMsg::ProcessStarted { process, .. } => {
+                let place = self.record_of(call_id).map(|record| record.place());
+                self.confined.extend(place.map(|place| (*process, place)));
+                self.note(event, hash, &event.msg);
             }
             EventMsg::FilesChanged { by, changes } => self.files(event, hash, *by, changes),
             other => self.note(event, hash, other),
@@ -146,15 +182,25 @@ impl AuditReport {
         &mut self,
         event: &Event,
         hash: &str,
-        tool: &str,
+        call: &ToolCall,
         (effect, decision): (&Effect, Option<&Decision>),
     ) {
-        let sandbox = self.describe_sandbox(decision.map(|decision| decision.action));
+        let sandbox = match effect {
+            Effect::Input { process } => self.confined.get(process).cloned(),
+            _ => Some(self.describe_sandbox(decision.map(|decision| decision.action))),
+        };
+        let sandbox = sandbox.unwrap_or_else(|| "unknown".to_owned());
         let cwd = self.cwd.clone();
-        let record = self.push("call", event, hash, tool.to_owned());
-        record.data.insert("tool".to_owned(), tool.into());
+        let tool = &call.name.0;
+        let record = self.push("call", event, hash, tool.clone());
+        record.data.insert("tool".to_owned(), tool.as_str().into());
         record.data.insert("effect".to_owned(), json!(effect));
         describe_effect(record, effect, &cwd);
+        if matches!(effect, Effect::Input { .. }) {
+            // Without the quotes, control characters would be lines and colours of ours.
+            let typed = member(call, "chars").unwrap_or_default();
+            record.field("typed", format!("{typed:?}"));
+        }
         if matches!(effect, Effect::Run { .. } | Effect::Input { .. } | Effect::Write { .. }) {
             record.field("sandbox", sandbox);
         }
@@ -223,8 +269,8 @@ impl AuditReport {
                 ("process", format!("process {} ended: {code}", process(id)))
             }
             EventMsg::NetworkAttempt { host, allowed } => {
-                let word = if *allowed { "reached" } else { "was kept from" };
-                ("network", format!("a command {word} {host}"))
+                let word = if *allowed { "was allowed" } else { "was refused" };
+                ("network", format!("a command {word} a connection to {host}"))
             }
             EventMsg::McpServerStatus { server, status: McpStatus::Ready, .. } => {
                 ("mcp", format!("MCP server {server} runs"))
@@ -272,6 +318,37 @@ impl AuditReport {
 impl Record {
     fn field(&mut self, name: &'static str, text: String) {
         self.fields.push((name, text));
+    }
+
+    /// Says what ran in the place of a call that the user changed.
+    fn ran_as(&mut self, edited: Option<&ToolCall>) {
+        let Some(call) = edited else { return };
+        let shown = match &call.payload {
+            ToolPayload::Function { arguments } => member(call, "cmd").unwrap_or(arguments.clone()),
+            ToolPayload::Custom { input, .. } => input.clone(),
+            ToolPayload::LocalShell { command, .. } => command.join(" "),
+        };
+        self.field("changed to", shown);
+        self.data.insert("edited".to_owned(), json!(call));
+    }
+
+    /// Says that the call was let out of the sandbox: at once, or for a second run.
+    fn was_let_out(&mut self, outside: bool) {
+        let confined = self.fields.iter().any(|(name, text)| *name == "sandbox" && text != "none");
+        if outside && confined {
+            self.field("ran again", "outside the sandbox".to_owned());
+            self.data.insert("ran_outside".to_owned(), true.into());
+        }
+    }
+
+    /// Returns what confines what the call left running.
+    fn place(&self) -> String {
+        let of = |wanted: &str| self.fields.iter().find(|(name, _)| *name == wanted);
+        match (of("ran again"), of("sandbox")) {
+            (Some(_), _) => "none".to_owned(),
+            (None, Some((_, sandbox))) => sandbox.clone(),
+            (None, None) => "unknown".to_owned(),
+        }
     }
 
     /// Returns the lines for people.
@@ -385,16 +462,20 @@ fn describe_answer(answer: &Answer) -> String {
         |note: &Option<String>| note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
     match answer {
         Answer::Approval {
-            decision: ApprovalDecision::Allow, scope, edited, note: text, ..
+            decision: ApprovalDecision::Allow,
+            scope,
+            edited,
+            hunks,
+            note: text,
         } => {
-            let scope = match scope {
-                AnswerScope::Once => "once",
-                AnswerScope::Session => "for this session",
-                AnswerScope::Project => "for this project",
-                AnswerScope::Always => "always",
-            };
-            let edited = if edited.is_some() { ", edited" } else { "" };
-            format!("approved by the user {scope}{edited}{}", note(text))
+            let scope = describe_scope(*scope);
+            let edited = if edited.is_some() { ", changed" } else { "" };
+            let part = hunks.as_ref().map(|hunks| {
+                let names: Vec<&str> = hunks.iter().map(|hunk| hunk.0.as_str()).collect();
+                format!(", of it hunks {}", names.join(", "))
+            });
+            let part = part.unwrap_or_default();
+            format!("approved by the user {scope}{edited}{part}{}", note(text))
         }
         Answer::Approval { decision: ApprovalDecision::Deny, note: text, .. } => {
             format!("refused by the user{}", note(text))
@@ -405,6 +486,22 @@ fn describe_answer(answer: &Answer) -> String {
         Answer::Declined { reason } => format!("declined: {reason}"),
         Answer::Text { .. } | Answer::Form { .. } => "answered".to_owned(),
     }
+}
+
+fn describe_scope(scope: AnswerScope) -> &'static str {
+    match scope {
+        AnswerScope::Once => "once",
+        AnswerScope::Session => "for this session",
+        AnswerScope::Project => "for this project",
+        AnswerScope::Always => "always",
+    }
+}
+
+/// Returns a member of a call's arguments that is text.
+fn member(call: &ToolCall, name: &str) -> Option<String> {
+    let ToolPayload::Function { arguments } = &call.payload else { return None };
+    let arguments: Value = serde_json::from_str(arguments).ok()?;
+    arguments.get(name)?.as_str().map(str::to_owned)
 }
 
 fn diff_stat(change: &FileChange, cwd: &Path) -> String {
@@ -447,4 +544,86 @@ fn shown_below(path: &Path, cwd: &Path) -> String {
 fn word(value: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().replace('_', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns what an audit says of these events of one call.
+    fn audit(messages: &[Value]) -> String {
+        let mut report = AuditReport::default();
+        let policy = json!({"mode": "workspace-write", "roots": ["/w"], "network": "off", "deny_read": [], "deny_write": [], "git": "ask", "tmp": true});
+        let opening = json!({"type": "turn_started", "input": [], "model": "m", "approval": "on-failure", "sandbox": policy});
+        for (msg, seq) in std::iter::once(&opening).chain(messages).zip(1..) {
+            let event = json!({"v": 1, "seq": seq, "prev_hash": "", "at": "", "session": "01a1ff66-bd61-752b-b0fb-b513d8aef1a2", "turn": 1, "call_id": "c1", "msg": msg});
+            report.take(&serde_json::from_value(event).unwrap(), "00");
+        }
+        report.records().iter().flat_map(Record::lines).collect::<Vec<_>>().join("\n")
+    }
+
+    fn begin(tool: &str, arguments: &Value, effect: Value) -> Value {
+        let payload = json!({"kind": "function", "arguments": arguments.to_string()});
+        let call = json!({"call_id": "c1", "name": tool, "payload": payload});
+        json!({"type": "tool_call_begin", "call": call, "effect": effect})
+    }
+
+    fn run(cmd: &str) -> Value {
+        let command = json!({"kind": "shell", "program": "sh", "login": false, "script": cmd});
+        let effect = json!({"kind": "run", "command": command, "cwd": "/w", "network": "off"});
+        begin("exec_command", &json!({"cmd": cmd}), effect)
+    }
+
+    fn approval(outside: bool) -> Value {
+        let reach = json!({"mode": "workspace-write", "level": "full", "outside": outside, "roots": [], "network": "on"});
+        let effect = json!({"kind": "none"});
+        json!({"type": "ask_opened", "ask": 1, "question": {"kind": "approval", "effect": effect, "shown": "", "asked_by": "main", "rule": null, "reason": "why", "reach": reach}})
+    }
+
+    fn yes(edited: Option<&Value>) -> Value {
+        let mut answer = json!({"kind": "approval", "decision": "allow", "scope": "once"});
+        if let Some(edited) = edited {
+            answer["edited"] = edited["call"].clone();
+        }
+        json!({"type": "ask_answered", "ask": 1, "answer": answer})
+    }
+
+    #[test]
+    fn an_approval_by_memory_is_told() {
+        let applied = json!({"type": "grant_applied", "grant": "0a1b", "scope": "project"});
+        let said = audit(&[run("make"), applied]);
+        let expected = "    decision  approved before by the user for this project, approval 0a1b";
+        assert!(said.contains(expected), "{said}");
+        assert!(!said.contains("outside"), "{said}");
+    }
+
+    #[test]
+    fn a_second_run_outside_is_told_and_what_is_typed_there() {
+        let applied =
+            json!({"type": "grant_applied", "grant": "0a1b", "scope": "session", "outside": true});
+        for let_out in [vec![approval(true), yes(None)], vec![applied]] {
+            let started = json!({"type": "process_started", "process": 1, "command": "python3"});
+            let typed = json!({"session_id": 1, "chars": "rm\u{1b}[2J\n"});
+            let input = begin("write_stdin", &typed, json!({"kind": "input", "process": 1}));
+            let all = [vec![run("python3")], let_out, vec![started, input]].concat();
+            let said = audit(&all);
+            assert!(said.contains("    ran again outside the sandbox"), "{said}");
+            assert!(said.contains("    typed     \"rm\\u{1b}[2J\\n\""), "{said}");
+            assert!(said.contains("    sandbox   none"), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_call_that_really_ran_is_told() {
+        let said = audit(&[run("make install"), approval(false), yes(Some(&run("make test")))]);
+        assert!(said.contains("    decision  approved by the user once, changed"), "{said}");
+        assert!(said.contains("    changed to make test"), "{said}");
+    }
+
+    #[test]
+    fn permission_is_no_connection() {
+        let said =
+            audit(&[json!({"type": "network_attempt", "host": "a.test:80", "allowed": true})]);
+        assert!(said.contains("a command was allowed a connection to a.test:80"), "{said}");
+    }
 }

@@ -4,20 +4,22 @@
 //! limits come from the same configuration as a session's. Called by `cli/mod.rs`.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc::Receiver;
 
 use crate::cli::args::{SandboxArgs, SettingsArgs};
 use crate::cli::commands::config::report_notes;
 use crate::cli::engine::{build_runner, command_env};
 use crate::cli::out::{report_error, write_err, write_out};
 use crate::cli::settings::load_settings;
-use crate::protocol::{SandboxLevel, SandboxMode};
+use crate::config::Config;
+use crate::policy::{Listing, decide_connection};
+use crate::protocol::{ApprovalPolicy, SandboxLevel, SandboxMode};
 use crate::sandbox::{
-    Attempt, CommandRunner, ExecRequest, ExitState, LocalRunner, ProcessControl, SandboxError,
-    Verdict, attempt_line,
+    Attempt, AttemptsHeard, CommandRunner, ExecRequest, ExitState, HostJudge, LocalRunner,
+    ProcessControl, SandboxError, Verdict, Wanted, attempt_line,
 };
 use crate::text::ansi::visible_line;
 
@@ -41,7 +43,7 @@ pub(crate) fn run(args: &SandboxArgs, settings: SettingsArgs) -> anyhow::Result<
     let env = command_env(&config);
     let report = runner.level_under(&policy, &env);
     let is_confined = policy.mode != SandboxMode::DangerFullAccess;
-    let (attempts, told) = attempt_line();
+    let (attempts, told) = attempt_line(judge_hosts(&config));
     let request = ExecRequest {
         argv: args.command.clone(),
         cwd: config.cwd.clone(),
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &SandboxArgs, settings: SettingsArgs) -> anyhow::Result<
         tokio::select! {
             biased;
             ended = run_passing(&runner, &request) => ended,
-            ended = refuse_strangers(told) => ended,
+            ended = report_refused(told) => ended,
         }
     });
     let code = match ended {
@@ -109,18 +111,20 @@ async fn run_passing(
     ended
 }
 
-/// Says no to hosts that are not allowed, and says so; ends never, as the request keeps the line.
-async fn refuse_strangers<T>(mut told: Receiver<Attempt>) -> T {
-    while let Some(Attempt { host, verdict }) = told.recv().await {
-        let reason = match verdict {
-            Verdict::Allowed => continue,
-            Verdict::Refused { reason } => reason,
-            Verdict::Asked { answer } => {
-                // A client that is gone wants no answer.
-                let _ = answer.send(false);
-                format!("{host} is not among allowed_hosts")
-            }
-        };
+/// Returns who says what hosts the command may reach: the user's list and rules.
+fn judge_hosts(config: &Config) -> HostJudge {
+    let rules = Arc::clone(&config.rules);
+    Arc::new(move |Wanted { host, is_listed }| {
+        let listing = if is_listed { Listing::Listed } else { Listing::Stranger };
+        // Nobody is here to be asked.
+        decide_connection(host, listing, ApprovalPolicy::Never, &rules)
+    })
+}
+
+/// Says which hosts were refused; ends never, as the request keeps the line.
+async fn report_refused<T>(mut told: AttemptsHeard) -> T {
+    while let Some(Attempt { host: _, verdict }) = told.attempts.recv().await {
+        let Verdict::Refused { reason } = verdict else { continue };
         // Nobody reads: the command goes on all the same.
         let _ = write_err(&format!("note: refused: {}", visible_line(&reason)));
     }

@@ -16,11 +16,9 @@ mod scripts;
 mod tables;
 
 pub(crate) use judge::{Knowledge, check_command, is_known_read_only};
-pub(crate) use lex::Word;
+pub(crate) use lex::{Word, read_line};
 pub(crate) use parts::{Parts, base_name, collect_parts};
 
-#[cfg(test)]
-pub(crate) use lex::read_line;
 #[cfg(fuzzing)]
 pub(crate) use lex::read_words;
 

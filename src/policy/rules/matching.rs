@@ -79,6 +79,12 @@ impl Rules {
         stricter(by_kind, general)
     }
 
+    /// Returns what the rules say of a connection to a host, with or without a port.
+    pub(crate) fn judge_host(&self, host: &str) -> Option<Ruled> {
+        let host = host_of(host);
+        self.first(|rule| rule.matches_host(host) || rule.matcher == Matcher::Everything)
+    }
+
     /// Returns what the strictest of the rules that match says.
     fn first(&self, matches: impl Fn(&Rule) -> bool) -> Option<Ruled> {
         let matching = self.rules.iter().filter(|rule| matches(rule));
@@ -208,7 +214,7 @@ impl Rule {
     }
 
     /// What a rule says of a command of which it cannot be told whether it matches.
-    fn ask_instead(&self, because: &str) -> Ruled {
+    pub(super) fn ask_instead(&self, because: &str) -> Ruled {
         let reason = format!("the rule at {} may be about it: {because}", self.place);
         Ruled { action: RuleAction::Ask, reason, ..self.say() }
     }
@@ -217,7 +223,7 @@ impl Rule {
         matches!(self.matcher, Matcher::Path { .. } | Matcher::Read { .. } | Matcher::Write { .. })
     }
 
-    fn is_about_programs(&self) -> bool {
+    pub(super) fn is_about_programs(&self) -> bool {
         matches!(self.matcher, Matcher::Program { .. })
     }
 
@@ -318,7 +324,7 @@ fn named_path(word: &str, cwd: &Path, home: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the stricter of two; the first where they agree.
-fn stricter(one: Option<Ruled>, two: Option<Ruled>) -> Option<Ruled> {
+pub(in crate::policy) fn stricter(one: Option<Ruled>, two: Option<Ruled>) -> Option<Ruled> {
     match (one, two) {
         (Some(one), Some(two)) => Some(if two.action > one.action { two } else { one }),
         (one, two) => one.or(two),

@@ -6,11 +6,14 @@
 
 mod file;
 mod matching;
+mod typing;
 
 use std::path::{Path, PathBuf};
 
 pub(crate) use file::{Origin, RuleError, RuleFile};
+pub(super) use matching::stricter;
 pub(crate) use matching::{Ruled, Subject};
+pub(crate) use typing::{Keyboard, Typed, keep_unfinished};
 
 /// What a rule does with what it matches. Ordered: stricter is more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]

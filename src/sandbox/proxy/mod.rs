@@ -4,7 +4,12 @@
 //! `parse.rs` reads requests, `relay.rs` moves bytes. Started by `runner.rs` for one command, read
 //! by `tools/attempts.rs`.
 
+use std::fmt;
+use std::sync::Arc;
+
 use tokio::sync::{mpsc, oneshot};
+
+use crate::protocol::Decision;
 
 #[cfg(target_os = "linux")]
 mod parse;
@@ -21,41 +26,76 @@ pub(crate) use serve::Proxy;
 pub(crate) const PORT: u16 = 61_080;
 /// Attempts that may wait to be taken note of.
 const ATTEMPTS_MAX: usize = 500;
+/// Questions that may wait for somebody who asks them.
+const QUESTIONS_MAX: usize = 64;
 
 /// A connection that a command wants.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Host and port.
+    pub host: &'a str,
+    /// Whether the command's own list of hosts names it.
+    pub is_listed: bool,
+}
+
+/// Says what is to become of a connection, by rules that the proxy does not know.
+pub type HostJudge = Arc<dyn Fn(Wanted<'_>) -> Decision + Send + Sync>;
+
+/// An attempt of a command to reach a host, and what became of it.
 #[derive(Debug)]
 pub struct Attempt {
     /// Host and port.
     pub host: String,
-    /// What becomes of it.
+    /// Whether it may.
     pub verdict: Verdict,
 }
 
-/// What becomes of an attempt.
-#[derive(Debug)]
+/// Whether a command may reach a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes through.
+    /// It may; whether the host answers is another matter.
     Allowed,
-    /// It does not, and nobody can allow it here.
+    /// It may not.
     Refused {
         /// Why.
         reason: String,
     },
-    /// It is not on the list; it goes through if the answer is yes.
-    Asked {
-        /// Where the answer goes.
-        answer: oneshot::Sender<bool>,
-    },
 }
 
-/// Where a command's attempts are told.
-#[derive(Debug, Clone)]
-pub struct AttemptLine(mpsc::Sender<Attempt>);
+/// An attempt that somebody must be asked about.
+#[derive(Debug)]
+pub struct HostQuestion {
+    /// Host and port.
+    pub host: String,
+    /// Why it is asked, and by which rule.
+    pub decision: Decision,
+    /// Where the answer goes; dropped, it is a no.
+    pub answer: oneshot::Sender<bool>,
+}
 
-/// Returns a line for attempts and the end at which they are read.
-pub fn attempt_line() -> (AttemptLine, mpsc::Receiver<Attempt>) {
-    let (tx, rx) = mpsc::channel(ATTEMPTS_MAX);
-    (AttemptLine(tx), rx)
+/// Where a command's attempts are judged, told and asked.
+#[derive(Clone)]
+pub struct AttemptLine {
+    judge: HostJudge,
+    attempts: mpsc::Sender<Attempt>,
+    questions: mpsc::Sender<HostQuestion>,
+}
+
+/// The other end of the line: every attempt once it is decided, and what has to be asked before.
+#[derive(Debug)]
+pub struct AttemptsHeard {
+    /// Attempts with what became of them.
+    pub attempts: mpsc::Receiver<Attempt>,
+    /// Attempts that wait for an answer.
+    pub questions: mpsc::Receiver<HostQuestion>,
+}
+
+/// Returns a line for attempts and the end at which they are heard.
+pub fn attempt_line(judge: HostJudge) -> (AttemptLine, AttemptsHeard) {
+    let (attempts, attempts_heard) = mpsc::channel(ATTEMPTS_MAX);
+    let (questions, questions_heard) = mpsc::channel(QUESTIONS_MAX);
+    let heard = AttemptsHeard { attempts: attempts_heard, questions: questions_heard };
+    (AttemptLine { judge, attempts, questions }, heard)
 }
 
 /// Returns the variables by which programs find the proxy.
@@ -80,20 +120,32 @@ pub(crate) fn proxy_env() -> impl Iterator<Item = (String, String)> {
 
 #[cfg(any(target_os = "linux", test))]
 impl AttemptLine {
+    /// Returns what is to become of an attempt.
+    pub(crate) fn judge(&self, wanted: Wanted<'_>) -> Decision {
+        (self.judge)(wanted)
+    }
+
     /// Asks whether an attempt may go through; nobody there is a no.
-    pub(crate) async fn ask(&self, host: &str) -> bool {
+    pub(crate) async fn ask(&self, host: &str, decision: Decision) -> bool {
         let (answer, answered) = oneshot::channel();
-        self.tell(host, Verdict::Asked { answer }).await && answered.await.unwrap_or(false)
+        let question = HostQuestion { host: host.to_owned(), decision, answer };
+        self.questions.send(question).await.is_ok() && answered.await.unwrap_or(false)
     }
 
     /// Tells of an attempt, and returns whether someone takes note.
     pub(crate) async fn tell(&self, host: &str, verdict: Verdict) -> bool {
-        self.0.send(Attempt { host: host.to_owned(), verdict }).await.is_ok()
+        self.attempts.send(Attempt { host: host.to_owned(), verdict }).await.is_ok()
+    }
+}
+
+impl fmt::Debug for AttemptLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AttemptLine").finish_non_exhaustive()
     }
 }
 
 impl PartialEq for AttemptLine {
     fn eq(&self, other: &Self) -> bool {
-        self.0.same_channel(&other.0)
+        self.attempts.same_channel(&other.attempts)
     }
 }

@@ -1,8 +1,8 @@
 //! Serves a command's proxy: accepts, checks, looks names up, connects, says each attempt.
 //!
-//! It connects to the addresses it has checked and to no others. It judges by the user's list
-//! alone; whoever reads the attempts may allow more. Knows no session. Called by `runner.rs`,
-//! and dropped with its command.
+//! It connects to the addresses it has checked and to no others. Whether the user's list names a
+//! host is its own to say; what follows from that, its attempt line judges, by rules that are
+//! not known here. Knows no session. Called by `runner.rs`, and dropped with its command.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::protocol::HostRule;
+use crate::protocol::{Decision, DecisionAction, HostRule};
 use crate::sandbox::proxy::parse::{Action, Rejection, Request, find_head_end, parse_head};
 use crate::sandbox::proxy::relay::{relay, send_body};
-use crate::sandbox::proxy::{AttemptLine, Verdict};
+use crate::sandbox::proxy::{AttemptLine, Verdict, Wanted};
 use crate::text::hosts::{Host, HostPattern, is_public};
 
 /// A longer head is no program's.
@@ -146,35 +146,77 @@ impl Proxy {
     async fn admit(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, Rejection> {
         let shown = format!("{host}:{port}");
         let listed = self.allowed.iter().any(|pattern| pattern.covers(host, port));
-        if !listed && !self.attempts.ask(&shown).await {
-            return Err(forbidden(format!("{shown} is not among allowed_hosts")));
+        if let Err(reason) = self.decide(&shown, listed).await {
+            return Err(self.refuse(&shown, reason).await);
         }
-        // Looked up only now: a refused name is not even asked for.
+        // Told before the name is looked up, which alone may say something to somebody.
+        if !self.attempts.tell(&shown, Verdict::Allowed).await {
+            return Err(forbidden(format!("nobody takes note of connections to {shown}")));
+        }
         let found = self.look_up(host).await?;
-        let is_open = |address: &IpAddr| {
-            is_public(*address) || self.allowed.iter().any(|pattern| pattern.names(*address, port))
-        };
-        let open: Vec<SocketAddr> = found
-            .iter()
-            .filter(|address| is_open(address))
-            .take(ADDRESSES_MAX)
-            .map(|address| SocketAddr::new(*address, port))
-            .collect();
-        if open.is_empty() {
-            let reason = match found.first() {
-                Some(address) => format!(
+        match self.choose(&shown, &found, port) {
+            Ok(open) => Ok(open),
+            Err(reason) => Err(self.refuse(&shown, reason).await),
+        }
+    }
+
+    /// Judges an attempt, and asks where the judgement says so; the error says why not.
+    async fn decide(&self, shown: &str, is_listed: bool) -> Result<(), String> {
+        let decision = self.attempts.judge(Wanted { host: shown, is_listed });
+        match decision.action {
+            DecisionAction::Allow
+            | DecisionAction::AllowReadOnly
+            | DecisionAction::AllowUnsandboxed => Ok(()),
+            DecisionAction::Deny => Err(decision.reason),
+            DecisionAction::Ask | DecisionAction::AskUnsandboxed => {
+                let reason = decision.reason.clone();
+                match self.attempts.ask(shown, decision).await {
+                    true => Ok(()),
+                    false => Err(reason),
+                }
+            }
+        }
+    }
+
+    /// Returns those addresses of an allowed host that may be connected to; the error says why
+    /// there are none. What is denied by its address is denied by every name of it.
+    fn choose(&self, shown: &str, found: &[IpAddr], port: u16) -> Result<Vec<SocketAddr>, String> {
+        let mut refused = None;
+        let mut open = Vec::new();
+        for address in found {
+            let host = format!("{}:{port}", Host::Address(*address));
+            let named = self.allowed.iter().any(|pattern| pattern.names(*address, port));
+            // Its name is allowed, so that no list names its address says nothing.
+            let Decision { action, reason, .. } =
+                self.attempts.judge(Wanted { host: &host, is_listed: true });
+            let closed = if action == DecisionAction::Deny {
+                Some(format!("{shown} is at {host}: {reason}"))
+            } else if !named && !is_public(*address) {
+                Some(format!(
                     "{shown} is at {}, which is no public address; allowed_hosts must name that address itself",
                     Host::Address(*address)
-                ),
-                None => format!("{host} has no address"),
+                ))
+            } else {
+                None
             };
-            self.attempts.tell(&shown, Verdict::Refused { reason: reason.clone() }).await;
-            return Err(forbidden(reason));
+            match closed {
+                Some(reason) => {
+                    refused.get_or_insert(reason);
+                }
+                None => open.push(SocketAddr::new(*address, port)),
+            }
         }
-        if listed {
-            self.attempts.tell(&shown, Verdict::Allowed).await;
+        open.truncate(ADDRESSES_MAX);
+        match open.is_empty() {
+            true => Err(refused.unwrap_or_else(|| format!("{shown} has no address"))),
+            false => Ok(open),
         }
-        Ok(open)
+    }
+
+    /// Tells of an attempt that is refused, and returns what the command is told.
+    async fn refuse(&self, shown: &str, reason: String) -> Rejection {
+        self.attempts.tell(shown, Verdict::Refused { reason: reason.clone() }).await;
+        forbidden(reason)
     }
 
     async fn look_up(&self, host: &Host) -> Result<Vec<IpAddr>, Rejection> {

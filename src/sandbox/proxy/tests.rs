@@ -5,10 +5,27 @@
 use tokio::io::AsyncRead;
 
 use super::*;
-use crate::sandbox::proxy::{Attempt, attempt_line};
+use crate::protocol::DecisionAction;
+use crate::sandbox::proxy::{Attempt, AttemptsHeard, HostJudge, HostQuestion, attempt_line};
 
 /// What becomes of hosts that are not listed.
 type Answer = fn(&str) -> bool;
+
+/// Denies what begins with `denied` and the address ::7, and asks for what is not listed.
+fn judge() -> HostJudge {
+    Arc::new(|Wanted { host, is_listed }| {
+        let action = match is_listed {
+            _ if host.starts_with("denied") || host.starts_with("[::7]") => DecisionAction::Deny,
+            true => DecisionAction::Allow,
+            false => DecisionAction::Ask,
+        };
+        let reason = match action {
+            DecisionAction::Deny => "a rule denies it".to_owned(),
+            _ => format!("{host} is not among allowed_hosts"),
+        };
+        Decision { action, reason, rule: None }
+    })
+}
 
 struct Stage {
     proxy: SocketAddr,
@@ -60,7 +77,8 @@ impl Stage {
         let (listener, upstream) = (local().await, local().await);
         let (proxy, server) = (listener.local_addr().unwrap(), upstream.local_addr().unwrap());
         let port = server.port().to_string();
-        let (attempts, mut told) = attempt_line();
+        let (attempts, heard) = attempt_line(judge());
+        let AttemptsHeard { attempts: mut told, mut questions } = heard;
         let allowed: Vec<HostPattern> = allowed
             .iter()
             .map(|text| HostPattern::parse(&text.replace("PORT", &port)).unwrap())
@@ -72,6 +90,8 @@ impl Stage {
             ("mixed.test".to_owned(), vec![address("10.255.255.1"), address("127.0.0.1")]),
             ("rebind.test".to_owned(), vec![address("::ffff:127.0.0.1")]),
             ("metadata.test".to_owned(), vec![address("169.254.169.254")]),
+            ("denied.test".to_owned(), vec![address("127.0.0.1")]),
+            ("alias.test".to_owned(), vec![address("::7")]),
         ];
         let server_of = Proxy { allowed, names: Names::Table(table), attempts, bounds };
         let log = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -79,17 +99,21 @@ impl Stage {
         let mut tasks = JoinSet::new();
         tasks.spawn(serve_echo(upstream));
         tasks.spawn(server_of.serve(listener));
+        let (asked, question_port) = (Arc::clone(&log), port.clone());
+        tasks.spawn(async move {
+            while let Some(HostQuestion { host, answer: tx, .. }) = questions.recv().await {
+                let host = host.replace(&question_port, "PORT");
+                let yes = answer(&host);
+                asked.lock().unwrap().push(format!("asked {host}: {yes}"));
+                let _ = tx.send(yes);
+            }
+        });
         tasks.spawn(async move {
             while let Some(Attempt { host, verdict }) = told.recv().await {
                 let host = host.replace(&port, "PORT");
                 let line = match verdict {
                     Verdict::Allowed => format!("allowed {host}"),
                     Verdict::Refused { .. } => format!("refused {host}"),
-                    Verdict::Asked { answer: tx } => {
-                        let yes = answer(&host);
-                        let _ = tx.send(yes);
-                        format!("asked {host}: {yes}")
-                    }
                 };
                 kept.lock().unwrap().push(line);
             }
@@ -152,8 +176,11 @@ async fn what_is_not_listed_is_asked_and_refused() {
         stage.attempts(),
         [
             "asked name.test:PORT: false",
+            "refused name.test:PORT",
             "asked sub.name.test:22: false",
+            "refused sub.name.test:22",
             "asked evil-name.test:PORT: false",
+            "refused evil-name.test:PORT",
             "allowed sub.name.test:PORT",
         ]
     );
@@ -167,7 +194,13 @@ async fn a_yes_lets_through_but_not_to_a_private_address() {
     assert!(answer.contains("169.254.169.254, which is no public address"), "{answer}");
     assert_eq!(
         stage.attempts(),
-        ["asked name.test:PORT: true", "asked metadata.test:80: true", "refused metadata.test:80"]
+        [
+            "asked name.test:PORT: true",
+            "allowed name.test:PORT",
+            "asked metadata.test:80: true",
+            "allowed metadata.test:80",
+            "refused metadata.test:80",
+        ]
     );
 }
 
@@ -260,12 +293,41 @@ async fn much_goes_through_whole() {
 }
 
 #[tokio::test]
-async fn nobody_who_reads_attempts_is_nobody_who_allows() {
-    let (attempts, told) = attempt_line();
-    drop(told);
+async fn what_is_denied_is_refused_though_it_is_listed() {
+    let stage =
+        Stage::new(&["*:PORT", "127.0.0.1:PORT", "[::7]:PORT"], BOUNDS, |_| panic!("asked")).await;
+    let answer = stage.say("CONNECT denied.test:PORT HTTP/1.1\r\n\r\nx\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    assert!(answer.contains("a rule denies it"), "{answer}");
+    // Nor by another name of its address.
+    let answer = stage.say("CONNECT alias.test:PORT HTTP/1.1\r\n\r\nx\r\n\r\n").await;
+    assert!(answer.contains("alias.test:") && answer.contains("a rule denies it"), "{answer}");
+    assert_eq!(
+        stage.attempts(),
+        ["refused denied.test:PORT", "allowed alias.test:PORT", "refused alias.test:PORT"]
+    );
+}
+
+#[tokio::test]
+async fn a_name_that_cannot_be_looked_up_is_told_of() {
+    let stage = Stage::new(&["*:PORT"], BOUNDS, no).await;
+    let answer = stage.say("CONNECT secret-words.test:PORT HTTP/1.1\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    assert_eq!(
+        stage.attempts(),
+        ["allowed secret-words.test:PORT", "refused secret-words.test:PORT"]
+    );
+}
+
+#[tokio::test]
+async fn nobody_who_takes_note_is_nobody_who_allows() {
+    let (attempts, heard) = attempt_line(judge());
+    drop(heard);
     let proxy = Proxy::new(&[HostRule("a.test".to_owned())], attempts);
-    let host = Host::parse("b.test").unwrap();
-    assert_eq!(proxy.admit(&host, 443).await.unwrap_err().status, 403);
+    for host in ["a.test", "b.test"] {
+        let host = Host::parse(host).unwrap();
+        assert_eq!(proxy.admit(&host, 443).await.unwrap_err().status, 403);
+    }
 }
 
 #[tokio::test]
