@@ -4,4 +4,63 @@
 //! `terminal.rs` alone touches the terminal, `run.rs` performs what `update` asks for.
 //! Knows nothing of models, files or tools: it reads `Event`s and sends `Op`s.
 
+mod asking;
+mod cells;
+mod cmd;
+mod input;
+mod model;
+mod msg;
+mod overlay;
+mod row;
+mod run;
+mod screen;
+mod signals;
+mod standin;
+mod streaming;
+mod terminal;
 pub(crate) mod theme;
+mod title;
+mod update;
+mod view;
+
+use std::io;
+
+use crate::agent::Handle;
+use crate::protocol::{SessionId, StopCause};
+
+pub(crate) use model::{Facts, SessionState};
+
+/// Starts another session, or says why not and what to do about it.
+pub(crate) type Starter = Box<dyn Fn() -> Result<Handle, (String, Option<String>)>>;
+
+/// What the screen starts from.
+pub(crate) struct ScreenOptions {
+    /// What holds from start to end.
+    pub(crate) facts: Facts,
+    /// The session's settings as it starts.
+    pub(crate) session: SessionState,
+    /// Colours.
+    pub(crate) theme: theme::Theme,
+    /// Whether the terminal lays lines out anew when it gets narrower.
+    pub(crate) reflows: bool,
+    /// What the user said on the command line.
+    pub(crate) prompt: Option<String>,
+    /// Starts another session.
+    pub(crate) start: Starter,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScreenOutcome {
+    /// The session that ran last.
+    pub(crate) session: SessionId,
+    /// The signal that ended it.
+    pub(crate) stopped_by: Option<StopCause>,
+    /// Whether anything was said in it.
+    pub(crate) has_turns: bool,
+}
+
+/// Runs the screen to its end.
+pub(crate) async fn run(handle: Handle, options: ScreenOptions) -> io::Result<ScreenOutcome> {
+    run::run(handle, options).await
+}

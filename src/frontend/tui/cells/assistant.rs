@@ -1,0 +1,38 @@
+//! What the model said, as Markdown. While it streams, `update/stream.rs` lays it out piece by
+//! piece; this is the whole of it, for messages that came at once and for the transcript.
+
+use ratatui::text::Line;
+
+use crate::frontend::tui::cells::Sheet;
+use crate::frontend::tui::cells::frame::GUTTER;
+use crate::frontend::tui::standin::markdown;
+use crate::frontend::tui::standin::wrap::wrap_with;
+
+/// A message of the model's.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AssistantCell {
+    /// The text.
+    pub text: String,
+}
+
+impl AssistantCell {
+    /// Returns its lines.
+    pub(crate) fn lines(&self, sheet: Sheet<'_>) -> Vec<Line<'static>> {
+        let lines = markdown::render(self.text.trim_end(), text_width(sheet.width), sheet.theme);
+        with_gutter(lines, sheet.width)
+    }
+}
+
+/// Returns the columns that are left for text.
+pub(crate) fn text_width(width: u16) -> u16 {
+    width.saturating_sub(2).max(1)
+}
+
+/// Puts the gutter before lines that were laid out for `text_width`.
+pub(crate) fn with_gutter(lines: Vec<Line<'static>>, width: u16) -> Vec<Line<'static>> {
+    let put = |line: Line<'static>| match line.spans.is_empty() {
+        true => vec![Line::default()],
+        false => wrap_with(&line, width, GUTTER, GUTTER),
+    };
+    lines.into_iter().flat_map(put).collect()
+}
