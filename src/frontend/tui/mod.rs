@@ -4,6 +4,7 @@
 //! `terminal.rs` alone touches the terminal, `run.rs` performs what `update` asks for.
 //! Knows nothing of models, files or tools: it reads `Event`s and sends `Op`s.
 
+pub(crate) mod diff;
 pub(crate) mod highlight;
 pub(crate) mod markdown;
 pub(crate) mod theme;
