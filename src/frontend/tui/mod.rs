@@ -7,7 +7,10 @@
 mod asking;
 mod cells;
 mod cmd;
+pub(crate) mod diff;
+pub(crate) mod highlight;
 mod input;
+pub(crate) mod markdown;
 mod model;
 mod msg;
 mod overlay;
@@ -22,6 +25,7 @@ pub(crate) mod theme;
 mod title;
 mod update;
 mod view;
+pub(crate) mod wrap;
 
 use std::io;
 
