@@ -4,4 +4,7 @@
 //! `terminal.rs` alone touches the terminal, `run.rs` performs what `update` asks for.
 //! Knows nothing of models, files or tools: it reads `Event`s and sends `Op`s.
 
+pub(crate) mod composer;
+pub(crate) mod fuzzy;
+pub(crate) mod keymap;
 pub(crate) mod theme;
