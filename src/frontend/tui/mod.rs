@@ -7,9 +7,12 @@
 mod asking;
 mod cells;
 mod cmd;
+pub(crate) mod composer;
 pub(crate) mod diff;
+pub(crate) mod fuzzy;
 pub(crate) mod highlight;
 mod input;
+pub(crate) mod keymap;
 pub(crate) mod markdown;
 mod model;
 mod msg;

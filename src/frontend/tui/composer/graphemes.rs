@@ -1,0 +1,117 @@
+//! Steps through text by what people see as one character.
+//!
+//! Pure functions from a text and a place (a byte offset) to a place. Every place they return
+//! is a boundary of a grapheme cluster. A step looks at the cluster it crosses and no further,
+//! so it costs the same in a line of a megabyte. Used by everything in the composer.
+
+use std::ops::Range;
+
+use unicode_segmentation::GraphemeCursor;
+
+/// Returns a part of the text; empty when the range is not one.
+pub(super) fn part(text: &str, range: Range<usize>) -> &str {
+    text.get(range).unwrap_or("")
+}
+
+/// Returns the boundary after `at`, or the end.
+pub(super) fn next(text: &str, at: usize) -> usize {
+    let bytes = text.as_bytes();
+    if let (Some(one), Some(two)) = (bytes.get(at), bytes.get(at + 1))
+        && one.is_ascii()
+        && two.is_ascii()
+        && *one != b'\r'
+    {
+        return at + 1;
+    }
+    let mut cursor = GraphemeCursor::new(at, text.len(), true);
+    cursor.next_boundary(text, 0).ok().flatten().unwrap_or(text.len())
+}
+
+/// Returns the boundary before `at`, or the start.
+pub(super) fn previous(text: &str, at: usize) -> usize {
+    let bytes = text.as_bytes();
+    if let (Some(before), Some(at)) = (at.checked_sub(2), at.checked_sub(1))
+        && let (Some(one), Some(two)) = (bytes.get(before), bytes.get(at))
+        && one.is_ascii()
+        && two.is_ascii()
+        && *one != b'\r'
+    {
+        return at;
+    }
+    let mut cursor = GraphemeCursor::new(at, text.len(), true);
+    cursor.prev_boundary(text, 0).ok().flatten().unwrap_or(0)
+}
+
+/// Returns `at` if it is a boundary, else the next one.
+pub(super) fn snap(text: &str, at: usize) -> usize {
+    let at = text.ceil_char_boundary(at);
+    let mut cursor = GraphemeCursor::new(at, text.len(), true);
+    if at == 0 || at >= text.len() || cursor.is_boundary(text, 0) == Ok(true) {
+        return at.min(text.len());
+    }
+    next(text, at)
+}
+
+/// Returns the cluster that begins at `at`; empty at the end.
+pub(super) fn cluster(text: &str, at: usize) -> &str {
+    part(text, at..next(text, at))
+}
+
+/// Returns the first character of the cluster at `at`.
+pub(super) fn first(text: &str, at: usize) -> Option<char> {
+    text.get(at..).and_then(|rest| rest.chars().next())
+}
+
+/// Returns the start of the line that holds `at`.
+pub(super) fn line_start(text: &str, at: usize) -> usize {
+    part(text, 0..at).rfind('\n').map_or(0, |newline| newline + 1)
+}
+
+/// Returns the end of the line that holds `at`, before its newline.
+pub(super) fn line_end(text: &str, at: usize) -> usize {
+    let rest = part(text, at..text.len());
+    rest.find('\n').map_or(text.len(), |newline| at + newline)
+}
+
+/// Goes left over what `skip` holds for, then over what `cross` holds for.
+pub(super) fn back_over(
+    text: &str,
+    at: usize,
+    skip: impl Fn(char) -> bool,
+    cross: impl Fn(char) -> bool,
+) -> usize {
+    let before = |at: usize| {
+        let place = previous(text, at);
+        first(text, place).filter(|_| place < at).map(|c| (place, c))
+    };
+    let mut at = at;
+    while let Some((place, _)) = before(at).filter(|(_, c)| skip(*c)) {
+        at = place;
+    }
+    while let Some((place, _)) = before(at).filter(|(_, c)| cross(*c)) {
+        at = place;
+    }
+    at
+}
+
+/// Goes right over what `skip` holds for, then over what `cross` holds for.
+pub(super) fn over(
+    text: &str,
+    at: usize,
+    skip: impl Fn(char) -> bool,
+    cross: impl Fn(char) -> bool,
+) -> usize {
+    let mut at = at;
+    while first(text, at).is_some_and(&skip) {
+        at = next(text, at);
+    }
+    while first(text, at).is_some_and(&cross) {
+        at = next(text, at);
+    }
+    at
+}
+
+/// Returns whether the character belongs to a word, as readline sees words.
+pub(super) fn in_word(c: char) -> bool {
+    c.is_alphanumeric()
+}
