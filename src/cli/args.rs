@@ -82,7 +82,10 @@ pub(crate) struct Cli {
     /// Settings for whatever follows.
     #[command(flatten)]
     pub settings: SettingsArgs,
-    /// What to do; the terminal interface when absent.
+    /// What to begin with, on the screen.
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Option<String>,
+    /// What to do instead of opening the screen.
     #[command(subcommand)]
     pub command: Option<Command>,
 }

@@ -18,11 +18,12 @@ use crate::cli::out::write_err;
 use crate::cli::settings::load_settings;
 use crate::config::Config;
 use crate::config::ProviderKey;
+use crate::frontend::exec;
 use crate::frontend::tui;
 use crate::frontend::tui::theme::Depth;
 use crate::frontend::tui::theme::Theme;
 use crate::model::catalog;
-use crate::prompt::environment::read_branch;
+use crate::prompt::read_branch;
 
 /// Threads for blocking file work; more would only cost memory.
 const BLOCKING_THREADS_MAX: usize = 4;
@@ -36,6 +37,17 @@ pub(crate) enum ScreenError {
     /// The terminal cannot move its cursor.
     #[error("the screen needs a terminal that can move its cursor; TERM is `{0}`")]
     Dumb(String),
+}
+
+impl ScreenError {
+    /// Returns what to do about it.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::NoTerminal(_) | Self::Dumb(_) => {
+                "gimlet exec \"what to do\" works without a screen"
+            }
+        }
+    }
 }
 
 /// Runs the screen.
@@ -64,7 +76,10 @@ pub(crate) fn drive(
     // What still blocks by now (a read of a dead network mount) must not hold up the exit.
     runtime.shutdown_background();
     if outcome.has_turns && !config.ephemeral {
-        write_err(&format!("gimlet exec resume {} \"…\" goes on with this session", outcome.session))?;
+        write_err(&format!(
+            "gimlet exec resume {} \"…\" goes on with this session",
+            outcome.session
+        ))?;
     }
     Ok(outcome.stopped_by.map_or(ExitCode::Done, ExitCode::from_stop))
 }
@@ -112,7 +127,11 @@ fn options(
         let spec = SessionSpec { history: History::New, ..spec.clone() };
         engine.start(spec).map_err(|error: StartError| (error.to_string(), error.hint()))
     });
-    tui::ScreenOptions { facts, session, theme: theme(), reflows: reflows(), prompt, start }
+    let load_images: tui::ImageLoader = Box::new(|paths| {
+        exec::load_images(paths).map_err(|error| (error.to_string(), Some(error.hint().to_owned())))
+    });
+    let (theme, reflows) = (theme(), reflows());
+    tui::ScreenOptions { facts, session, theme, reflows, prompt, start, load_images }
 }
 
 /// Returns what to tell somebody who has no key yet.

@@ -4,7 +4,7 @@
 //! user was just typing. What would happen is never folded: while a part was not on the screen
 //! yet, a yes does not count. Changed by `update/ask_keys.rs`, drawn by `view/ask.rs`.
 
-use crate::frontend::tui::standin::composer::Composer;
+use crate::frontend::tui::composer::Composer;
 use crate::protocol::{
     Answer, AnswerScope, ApprovalDecision, Ask, AskId, CallId, CommandLine, Effect, HunkId,
     ResponseItem, ToolCall, ToolPayload,
@@ -34,10 +34,27 @@ pub(crate) struct OpenAsk {
     pub taken: Vec<Option<bool>>,
     /// The part that is shown.
     pub part: usize,
+    /// The choice that is marked, from the end: a plain no at first.
+    pub marked: Option<Choice>,
     /// What the user writes.
     pub writing: Option<Writing>,
     /// It was answered, and the session has not said so yet.
     pub is_answered: bool,
+}
+
+/// One way to answer an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// Yes, for so long.
+    Allow(AnswerScope),
+    /// Yes, but changed.
+    Edit,
+    /// No.
+    Decline,
+    /// No, and what to do instead.
+    Tell,
+    /// No, and the turn ends.
+    Abort,
 }
 
 /// What the user writes in answer to a question.
@@ -89,6 +106,7 @@ impl OpenAsk {
             seen: 0,
             taken: vec![None; parts],
             part: 0,
+            marked: None,
             writing,
             is_answered: false,
         }
@@ -124,6 +142,55 @@ impl OpenAsk {
         match &self.question {
             Ask::Approval { effect: Effect::Run { command, .. }, .. } => Some(command),
             _ => None,
+        }
+    }
+
+    /// Returns the ways to answer, the safest marked at first.
+    pub(crate) fn choices(&self) -> Vec<Choice> {
+        let Ask::Approval { .. } = &self.question else { return Vec::new() };
+        let scopes =
+            [AnswerScope::Once, AnswerScope::Session, AnswerScope::Project, AnswerScope::Always];
+        let allowed = scopes.into_iter().filter(|scope| self.offers(*scope)).map(Choice::Allow);
+        let edit = self.command().map(|_| Choice::Edit);
+        allowed.chain(edit).chain([Choice::Decline, Choice::Tell, Choice::Abort]).collect()
+    }
+
+    /// Returns the marked choice.
+    pub(crate) fn marked_choice(&self) -> Choice {
+        self.marked.unwrap_or(Choice::Decline)
+    }
+
+    /// Marks the next choice, or the one before.
+    pub(crate) fn mark_next(&mut self, forward: bool) {
+        let choices = self.choices();
+        let marked = self.marked_choice();
+        let at = choices.iter().position(|choice| *choice == marked).unwrap_or(0);
+        let to = if forward { at + 1 } else { at.saturating_sub(1) };
+        self.marked = choices.get(to).copied().or(self.marked);
+    }
+
+    /// Returns whether words are the only way to answer.
+    pub(crate) fn is_answered_in_words(&self) -> bool {
+        matches!(&self.question, Ask::Question { options, .. } if options.is_empty())
+    }
+
+    /// Decides the part that is shown and goes on to the next that is not decided.
+    pub(crate) fn decide_part(&mut self, take: bool) {
+        if let Some(taken) = self.taken.get_mut(self.part) {
+            *taken = Some(take);
+        }
+        let mut after = (self.part..self.taken.len()).chain(0..self.part);
+        let next = after.find(|at| self.taken.get(*at).is_some_and(Option::is_none));
+        self.show_part(next.unwrap_or(self.part));
+    }
+
+    /// Shows a part from its beginning.
+    pub(crate) fn show_part(&mut self, part: usize) {
+        let part = part.min(self.taken.len().saturating_sub(1));
+        if part != self.part {
+            self.part = part;
+            self.top = 0;
+            self.seen = 0;
         }
     }
 

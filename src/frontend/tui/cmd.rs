@@ -1,12 +1,23 @@
 //! `Cmd`: what `update` wants done. Only `run.rs` does it.
 
-use crate::protocol::Op;
+use std::path::PathBuf;
+
+use crate::protocol::{Op, When};
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Cmd {
     /// Hand an operation to the session.
     Submit(Op),
+    /// Read the images, and send them with the text.
+    SendImages {
+        /// The text.
+        text: String,
+        /// The images, in order.
+        images: Vec<PathBuf>,
+        /// When it takes effect.
+        when: When,
+    },
     /// Put a text into the terminal's clipboard (OSC 52).
     Copy(String),
     /// Ring, and tell the desktop: the program waits, or is done.

@@ -106,9 +106,9 @@ impl InputParser {
         let end = rest.windows(PASTE_END.len()).position(|window| window == PASTE_END);
         // The end may be cut: what could be its beginning stays.
         let count = end.unwrap_or_else(|| {
-            let held = (1..PASTE_END.len().min(rest.len() + 1))
-                .rev()
-                .find(|held| PASTE_END.starts_with(rest.get(rest.len() - held..).unwrap_or_default()));
+            let held = (1..PASTE_END.len().min(rest.len() + 1)).rev().find(|held| {
+                PASTE_END.starts_with(rest.get(rest.len() - held..).unwrap_or_default())
+            });
             rest.len() - held.unwrap_or(0)
         });
         let paste = self.paste.get_or_insert_default();
@@ -238,7 +238,11 @@ fn step_csi(bytes: &[u8]) -> Step {
     }
     let body = bytes.get(2..).unwrap_or_default();
     let Some(end) = body.iter().position(|byte| !(0x20..0x40).contains(byte)) else {
-        return if bytes.len() > SEQUENCE_BYTES_MAX { Step::Done(bytes.len(), None) } else { Step::Wait };
+        return if bytes.len() > SEQUENCE_BYTES_MAX {
+            Step::Done(bytes.len(), None)
+        } else {
+            Step::Wait
+        };
     };
     let (parameters, last) = (body.get(..end).unwrap_or_default(), body.get(end).copied());
     match last {
@@ -449,7 +453,8 @@ mod tests {
     #[test]
     fn answers_of_the_terminal_are_no_keys() {
         let mut parser = InputParser::default();
-        let found = parser.push(b"\x1b]11;rgb:ffff/ffff/f0f0\x1b\\\x1b[?62;22c\x1b]10;x\x07\x1bP1$r\x1b\\");
+        let found =
+            parser.push(b"\x1b]11;rgb:ffff/ffff/f0f0\x1b\\\x1b[?62;22c\x1b]10;x\x07\x1bP1$r\x1b\\");
         assert_eq!(found, [Input::Background(Shade::Light)]);
         assert!(!parser.is_waiting());
         assert_eq!(parser.push(b"\x1b[I\x1b[O"), [Input::Focus(true), Input::Focus(false)]);

@@ -21,7 +21,6 @@ mod row;
 mod run;
 mod screen;
 mod signals;
-mod standin;
 mod streaming;
 mod terminal;
 pub(crate) mod theme;
@@ -31,14 +30,19 @@ mod view;
 pub(crate) mod wrap;
 
 use std::io;
+use std::path::PathBuf;
 
 use crate::agent::Handle;
-use crate::protocol::{SessionId, StopCause};
+use crate::protocol::{SessionId, StopCause, UserInput};
 
 pub(crate) use model::{Facts, SessionState};
 
 /// Starts another session, or says why not and what to do about it.
 pub(crate) type Starter = Box<dyn Fn() -> Result<Handle, (String, Option<String>)>>;
+
+/// Reads images as the model takes them, or says why not.
+pub(crate) type ImageLoader =
+    Box<dyn Fn(&[PathBuf]) -> Result<Vec<UserInput>, (String, Option<String>)>>;
 
 /// What the screen starts from.
 pub(crate) struct ScreenOptions {
@@ -54,6 +58,8 @@ pub(crate) struct ScreenOptions {
     pub(crate) prompt: Option<String>,
     /// Starts another session.
     pub(crate) start: Starter,
+    /// Reads images.
+    pub(crate) load_images: ImageLoader,
 }
 
 /// How it ended.

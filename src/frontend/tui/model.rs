@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use ratatui::text::Line;
 
@@ -13,10 +14,11 @@ use crate::frontend::tui::asking::OpenAsk;
 use crate::frontend::tui::cells::command::CommandCell;
 use crate::frontend::tui::cells::tool::ToolCell;
 use crate::frontend::tui::cells::{Cell, Folds, Sheet};
-use crate::frontend::tui::cmd::Cmd;
+use crate::frontend::tui::composer::{Composer, Query};
+use crate::frontend::tui::fuzzy::Finder;
+use crate::frontend::tui::keymap::{Keymap, Pending};
 use crate::frontend::tui::msg::Size;
 use crate::frontend::tui::overlay::Overlay;
-use crate::frontend::tui::standin::composer::Composer;
 use crate::frontend::tui::streaming::Streaming;
 use crate::frontend::tui::theme::Theme;
 use crate::protocol::{
@@ -147,6 +149,44 @@ pub(crate) struct Hint {
     pub until_ms: u64,
 }
 
+/// The list of what could be completed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Completion {
+    /// What is typed of it.
+    pub query: Query,
+    /// What it could be.
+    pub items: Vec<CompletionItem>,
+    /// The chosen one.
+    pub at: usize,
+    /// The files are still being listed.
+    pub is_waiting: bool,
+}
+
+/// One completion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CompletionItem {
+    /// What is put in.
+    pub name: String,
+    /// What it is.
+    pub about: String,
+    /// It is typed whole already.
+    pub is_typed: bool,
+}
+
+/// What is known of the files below the session's directory.
+#[derive(Debug, Default)]
+pub(crate) enum FileIndex {
+    /// Nobody asked yet.
+    #[default]
+    Unknown,
+    /// It is to be listed.
+    Wanted,
+    /// It is being listed.
+    Listing,
+    /// All of them.
+    Known(Box<Finder>),
+}
+
 /// All that the screen knows.
 #[derive(Debug)]
 pub(crate) struct Model {
@@ -174,6 +214,16 @@ pub(crate) struct Model {
     pub overlays: Vec<Overlay>,
     /// Where the user writes.
     pub composer: Composer,
+    /// Which key does what.
+    pub keymap: Rc<Keymap>,
+    /// The keys of a sequence that were pressed so far.
+    pub pending_keys: Pending,
+    /// What could be completed.
+    pub completion: Option<Completion>,
+    /// The query whose list was closed.
+    pub completion_closed: Option<Query>,
+    /// The files below the session's directory.
+    pub files: FileIndex,
     /// Messages that wait for the end of the turn.
     pub queue: Vec<String>,
     /// Words for a while.
@@ -212,6 +262,11 @@ impl Model {
             asks: VecDeque::new(),
             overlays: Vec::new(),
             composer: Composer::new(),
+            keymap: Rc::new(Keymap::default()),
+            pending_keys: Pending::default(),
+            completion: None,
+            completion_closed: None,
+            files: FileIndex::Unknown,
             queue: Vec::new(),
             hint: None,
             quit_pressed_ms: None,
@@ -329,7 +384,7 @@ impl Model {
     }
 
     /// Begins a conversation anew, in another session.
-    pub(crate) fn start_over(&mut self) -> Vec<Cmd> {
+    pub(crate) fn start_over(&mut self) {
         let session = SessionState {
             model: self.session.model.clone(),
             effort: self.session.effort.clone(),
@@ -347,6 +402,5 @@ impl Model {
         self.queue.clear();
         self.call_items.clear();
         self.cells.clear();
-        Vec::new()
     }
 }

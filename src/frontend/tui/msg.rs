@@ -3,6 +3,8 @@
 //! `run.rs` makes them from the terminal, the session and the clock; `update` takes them. Time
 //! comes in as `Tick` alone, so that a recorded row of messages gives the same screen again.
 
+use std::path::PathBuf;
+
 use crossterm::event::KeyEvent;
 
 use crate::frontend::tui::theme::Shade;
@@ -23,7 +25,12 @@ pub(crate) enum Msg {
     /// A key was pressed.
     Key(KeyEvent),
     /// Text was pasted.
-    Paste(String),
+    Paste {
+        /// The text.
+        text: String,
+        /// Those of the paths it names that are files.
+        files: Vec<PathBuf>,
+    },
     /// The terminal has another size.
     Resize(Size),
     /// The time, in milliseconds from an arbitrary start. Comes before what happened then.

@@ -107,6 +107,11 @@ impl Pager {
         }
     }
 
+    /// Returns whether words to search are being typed.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.search.as_ref().is_some_and(|search| search.is_open)
+    }
+
     /// Returns the last line that can stand at the top.
     pub(crate) fn top_max(&self, height: usize) -> usize {
         self.lines.len().saturating_sub(height)
@@ -119,7 +124,9 @@ impl Pager {
         if words.is_empty() || count == 0 {
             return None;
         }
-        let step = |n: usize| if forward { (from + n) % count } else { (from + count - n % count) % count };
+        let step = |n: usize| {
+            if forward { (from + n) % count } else { (from + count - n % count) % count }
+        };
         (0..count).map(step).find(|at| self.holds(*at, &words))
     }
 

@@ -28,7 +28,8 @@ impl Row {
         'spans: for span in &line.spans {
             let style = line.style.patch(span.style);
             for grapheme in span.content.graphemes(true) {
-                let grapheme = if grapheme.chars().any(char::is_control) { "\u{fffd}" } else { grapheme };
+                let grapheme =
+                    if grapheme.chars().any(char::is_control) { "\u{fffd}" } else { grapheme };
                 let wide = grapheme.width();
                 if row.width + wide > columns {
                     break 'spans;
@@ -132,7 +133,12 @@ impl Row {
             self.text.pop();
             self.width -= 1;
             let end = self.text.len();
-            let begin = self.runs.len().checked_sub(2).and_then(|at| self.runs.get(at)).map_or(0, |run| run.0);
+            let begin = self
+                .runs
+                .len()
+                .checked_sub(2)
+                .and_then(|at| self.runs.get(at))
+                .map_or(0, |run| run.0);
             if end == begin {
                 self.runs.pop();
             } else if let Some(run) = self.runs.last_mut() {
@@ -147,7 +153,8 @@ fn is_simple(grapheme: &str) -> bool {
     let mut characters = grapheme.chars();
     let first = characters.next();
     characters.next().is_none()
-        && first.is_some_and(|c| matches!(c, ' '..='~' | '─' | '·' | '…' | '›' | '\u{a1}'..='\u{17f}'))
+        && first
+            .is_some_and(|c| matches!(c, ' '..='~' | '─' | '·' | '…' | '›' | '\u{a1}'..='\u{17f}'))
 }
 
 /// Appends the change from one style to another.

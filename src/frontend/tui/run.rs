@@ -14,15 +14,15 @@ use tokio::time::Instant;
 
 use crate::agent::Handle;
 use crate::frontend::tui::cmd::{Cmd, Notice};
+use crate::frontend::tui::composer::image_paths;
 use crate::frontend::tui::input::{Input, InputParser};
 use crate::frontend::tui::model::Model;
 use crate::frontend::tui::msg::Msg;
 use crate::frontend::tui::screen::Screen;
 use crate::frontend::tui::signals::{Signals, SystemSignal};
 use crate::frontend::tui::terminal::Terminal;
-use crate::frontend::tui::theme::Theme;
 use crate::frontend::tui::title::title;
-use crate::frontend::tui::update::update;
+use crate::frontend::tui::update::{fit, update};
 use crate::frontend::tui::view::view;
 use crate::frontend::tui::{ScreenOptions, ScreenOutcome};
 use crate::protocol::{Op, SettingsPatch, StopCause, UserInput, When};
@@ -83,6 +83,7 @@ pub(super) async fn run(handle: Handle, mut options: ScreenOptions) -> io::Resul
     let mut model = Model::new(facts, size, theme);
     model.session = std::mem::take(&mut options.session);
     model.session.id = Some(handle.session());
+    fit(&mut model);
     let now = Instant::now();
     let mut run = Run {
         handle,
@@ -192,7 +193,7 @@ impl Run {
         for input in inputs {
             self.take(match input {
                 Input::Key(key) => Msg::Key(key),
-                Input::Paste(text) => Msg::Paste(text),
+                Input::Paste(text) => pasted(text),
                 Input::Focus(focused) => Msg::Focus(focused),
                 Input::Background(shade) => Msg::Background(shade),
             })?;
@@ -234,6 +235,10 @@ impl Run {
                 self.end_until = Some(Instant::now() + END_WAIT);
                 self.needs_frame = true;
             }
+            Cmd::SendImages { text, images, when } => match (self.options.load_images)(&images) {
+                Ok(parts) => self.ops.push_back(turn_with(text, parts, when)),
+                Err((message, hint)) => self.take(Msg::Failed { message, hint })?,
+            },
             // Nothing asks for these yet.
             Cmd::Edit(_) | Cmd::ListFiles => {}
         }
@@ -371,5 +376,15 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-#[allow(dead_code)]
-fn unused(_: Theme) {}
+/// Says of a paste which of the paths it names are files.
+fn pasted(text: String) -> Msg {
+    let named = image_paths(&text).unwrap_or_default();
+    let files = named.into_iter().filter(|path| path.is_file()).collect();
+    Msg::Paste { text, files }
+}
+
+fn turn_with(text: String, images: Vec<UserInput>, when: When) -> Op {
+    let mut input = vec![UserInput::Text { text }];
+    input.extend(images);
+    Op::UserTurn { input, overrides: SettingsPatch::default(), when }
+}

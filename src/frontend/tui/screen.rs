@@ -138,7 +138,8 @@ impl Screen {
         if more == 0 {
             return;
         }
-        let same = self.rows.iter().rev().zip(rows.iter().rev()).take_while(|(a, b)| a == b).count();
+        let same =
+            self.rows.iter().rev().zip(rows.iter().rev()).take_while(|(a, b)| a == b).count();
         let last = self.rows.len() - 1;
         self.move_to(out, last, 0);
         out.push_str(&"\n".repeat(more));

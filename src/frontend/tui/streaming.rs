@@ -7,7 +7,7 @@ use ratatui::text::Line;
 
 use crate::frontend::tui::cells::Cell;
 use crate::frontend::tui::cells::assistant::{AssistantCell, text_width, with_gutter};
-use crate::frontend::tui::standin::markdown::Markdown;
+use crate::frontend::tui::markdown::{Markdown, render};
 use crate::frontend::tui::theme::Theme;
 
 /// A message that comes in.
@@ -71,12 +71,7 @@ impl Streaming {
                 None if trimmed.trim_end() != self.text.trim_end() => {
                     restated.push(Line::default());
                     let cell = AssistantCell { text: trimmed.to_owned() };
-                    let lines =
-                        crate::frontend::tui::standin::markdown::render(
-                            &cell.text,
-                            text_width(width),
-                            theme,
-                        );
+                    let lines = render(&cell.text, text_width(width), theme);
                     restated.extend(with_gutter(lines, width));
                 }
                 None => {}

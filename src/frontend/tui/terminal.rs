@@ -18,10 +18,10 @@ use crate::frontend::tui::msg::Size;
 
 /// Pasted text marked, focus told, no wrapping at the edge, kitty's and xterm's keys, the title
 /// put aside; last, which background there is.
-const ENTER: &str = "\u{1b}[?2004h\u{1b}[?1004h\u{1b}[?7l\u{1b}[>1u\u{1b}[>4;1m\u{1b}[22;0t\u{1b}]11;?\u{1b}\\";
+const ENTER: &str =
+    "\u{1b}[?2004h\u{1b}[?1004h\u{1b}[?7l\u{1b}[>1u\u{1b}[>4;1m\u{1b}[22;0t\u{1b}]11;?\u{1b}\\";
 /// The same, back.
-const LEAVE: &str =
-    "\u{1b}[?2026l\u{1b}[?25h\u{1b}[m\u{1b}[?7h\u{1b}[23;0t\u{1b}[>4;0m\u{1b}[<1u\u{1b}[?1004l\u{1b}[?2004l";
+const LEAVE: &str = "\u{1b}[?2026l\u{1b}[?25h\u{1b}[m\u{1b}[?7h\u{1b}[23;0t\u{1b}[>4;0m\u{1b}[<1u\u{1b}[?1004l\u{1b}[?2004l";
 /// Bytes taken in one read.
 const READ_BYTES_MAX: usize = 64 * 1024;
 /// How long the last bytes are waited for when the terminal stalls.

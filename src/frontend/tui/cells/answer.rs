@@ -4,8 +4,8 @@ use ratatui::text::Line;
 
 use crate::frontend::tui::cells::Sheet;
 use crate::frontend::tui::cells::frame::{DEEPER, block, clean_line, span};
-use crate::frontend::tui::standin::wrap::wrap_with;
 use crate::frontend::tui::theme::Role;
+use crate::frontend::tui::wrap::wrap_with;
 use crate::protocol::{Answer, AnswerScope, ApprovalDecision};
 
 /// An answer, with what it is an answer to.

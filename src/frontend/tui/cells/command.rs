@@ -138,11 +138,7 @@ impl CommandCell {
 
 /// Returns the command behind its `$`, folded when it is a long script, with its end at the
 /// right.
-fn script_lines(
-    sheet: Sheet<'_>,
-    command: &str,
-    right: Vec<Span<'static>>,
-) -> Vec<Line<'static>> {
+fn script_lines(sheet: Sheet<'_>, command: &str, right: Vec<Span<'static>>) -> Vec<Line<'static>> {
     let mut script = command.trim_end().split('\n');
     let head = clean_line(script.next().unwrap_or_default());
     let first = Line::from(vec![

@@ -8,8 +8,8 @@ use std::path::Path;
 use ratatui::text::{Line, Span};
 
 use crate::frontend::tui::cells::Sheet;
-use crate::frontend::tui::standin::wrap::{width, wrap_with};
 use crate::frontend::tui::theme::{Role, Theme};
+use crate::frontend::tui::wrap::{width, wrap_with};
 use crate::text::ansi::{visible, visible_line};
 
 /// The gutter of most lines.

@@ -4,8 +4,8 @@ use ratatui::text::Line;
 
 use crate::frontend::tui::cells::Sheet;
 use crate::frontend::tui::cells::frame::{block, clean_line, span};
-use crate::frontend::tui::standin::wrap::wrap_with;
 use crate::frontend::tui::theme::Role;
+use crate::frontend::tui::wrap::wrap_with;
 
 /// The header.
 #[derive(Debug, Clone, PartialEq, Default)]

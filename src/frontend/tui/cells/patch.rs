@@ -1,13 +1,13 @@
 //! Files that changed, as a diff.
 
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 
-use crate::frontend::tui::cells::command::more_note;
-use crate::frontend::tui::cells::frame::{DEEPER, block, counted, short_path, span};
+use crate::frontend::tui::cells::assistant::{text_width, with_gutter};
+use crate::frontend::tui::cells::frame::{counted, span};
 use crate::frontend::tui::cells::{Folds, Sheet};
-use crate::frontend::tui::standin::wrap::wrap_with;
+use crate::frontend::tui::diff::{Fold, View, render_change};
 use crate::frontend::tui::theme::Role;
-use crate::protocol::{ChangeKind, ChangeSource, FileChange};
+use crate::protocol::{ChangeSource, FileChange};
 
 /// Lines of one file's diff that the conversation shows.
 const DIFF_LINES_MAX: usize = 40;
@@ -32,10 +32,7 @@ impl PatchCell {
         let shown = if is_folded { FILES_MAX } else { usize::MAX };
         let mut lines = Vec::new();
         for change in self.changes.iter().take(shown) {
-            lines.extend(head(sheet, change));
-            if !is_brief {
-                lines.extend(body(sheet, change));
-            }
+            lines.extend(if is_brief { head(sheet, change) } else { whole(sheet, change) });
         }
         if let more @ 1.. = self.changes.len().saturating_sub(shown) {
             let note = format!("  ± {} more (Ctrl-T)", counted(more, "file"));
@@ -45,59 +42,18 @@ impl PatchCell {
     }
 }
 
-/// Returns how many lines came and went.
-pub(crate) fn count_changes(diff: &str) -> (usize, usize) {
-    let count = |sign: char, header: &str| {
-        diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(header)).count()
-    };
-    (count('+', "+++ "), count('-', "--- "))
-}
-
+/// Returns the change without its lines: its name and how much it is.
 fn head(sheet: Sheet<'_>, change: &FileChange) -> Vec<Line<'static>> {
-    let (added, removed) = count_changes(&change.diff);
-    let mut name = short_path(&change.path, sheet.cwd);
-    if let Some(to) = &change.move_to {
-        name.push_str(&format!(" → {}", short_path(to, sheet.cwd)));
-    }
-    let kind = match change.kind {
-        ChangeKind::Add => "  new",
-        ChangeKind::Delete => "  deleted",
-        ChangeKind::Update => "",
-    };
-    let line = Line::from(vec![
-        span(sheet.theme, Role::Accent, "  ± "),
-        span(sheet.theme, Role::Text, name),
-        span(sheet.theme, Role::Dim, kind),
-        Span::raw("  "),
-        span(sheet.theme, Role::Good, format!("+{added}")),
-        Span::raw(" "),
-        span(sheet.theme, Role::Bad, format!("−{removed}")),
-    ]);
-    wrap_with(&line, sheet.width, "", DEEPER)
+    let view = View { width: text_width(sheet.width), theme: sheet.theme, fold: Fold::Lines(0) };
+    let lines = render_change(change, sheet.cwd, view);
+    with_gutter(lines.into_iter().take(1).collect(), sheet.width)
 }
 
-fn body(sheet: Sheet<'_>, change: &FileChange) -> Vec<Line<'static>> {
-    let all: Vec<&str> = change
-        .diff
-        .lines()
-        .filter(|line| !line.starts_with("--- ") && !line.starts_with("+++ "))
-        .collect();
-    let shown = match sheet.folds {
-        Folds::Closed if all.len() > DIFF_LINES_MAX => DIFF_LINES_MAX - 1,
-        Folds::Closed | Folds::Open => all.len(),
+fn whole(sheet: Sheet<'_>, change: &FileChange) -> Vec<Line<'static>> {
+    let fold = match sheet.folds {
+        Folds::Closed => Fold::Lines(DIFF_LINES_MAX),
+        Folds::Open => Fold::All,
     };
-    let mut lines = Vec::new();
-    for line in all.iter().take(shown) {
-        let role = match line.bytes().next() {
-            Some(b'+') => Role::Added,
-            Some(b'-') => Role::Removed,
-            Some(b'@') => Role::Dim,
-            _ => Role::Text,
-        };
-        lines.extend(block(sheet, role, line, (DEEPER, "      ")));
-    }
-    if shown < all.len() {
-        lines.push(more_note(sheet.theme, all.len() - shown));
-    }
-    lines
+    let view = View { width: text_width(sheet.width), theme: sheet.theme, fold };
+    with_gutter(render_change(change, sheet.cwd, view), sheet.width)
 }

@@ -78,8 +78,7 @@ impl ToolCell {
 pub(crate) fn title_of(effect: &Effect, name: &str, sheet: Sheet<'_>) -> String {
     match effect {
         Effect::Read { paths } => {
-            let paths: Vec<String> =
-                paths.iter().map(|path| short_path(path, sheet.cwd)).collect();
+            let paths: Vec<String> = paths.iter().map(|path| short_path(path, sheet.cwd)).collect();
             format!("{} {}", clean_line(name), paths.join(" "))
         }
         Effect::Run { command, .. } => {

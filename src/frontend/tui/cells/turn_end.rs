@@ -5,8 +5,8 @@ use ratatui::text::{Line, Span};
 use crate::frontend::tui::cells::Sheet;
 use crate::frontend::tui::cells::frame::{counted, duration, short_number, span};
 use crate::frontend::tui::cells::notice::{NoticeCell, Weight};
-use crate::frontend::tui::standin::wrap::{width, wrap_with};
 use crate::frontend::tui::theme::Role;
+use crate::frontend::tui::wrap::{width, wrap_with};
 use crate::protocol::{LimitKind, TokenUsage, TurnOutcome};
 
 /// The end of a turn.
@@ -29,17 +29,16 @@ impl TurnEndCell {
     pub(crate) fn lines(&self, sheet: Sheet<'_>) -> Vec<Line<'static>> {
         let mut lines = match self.trouble() {
             Some((weight, message)) => {
-                let notice = NoticeCell { hint: self.hint.clone(), ..NoticeCell::new(weight, message) };
+                let notice =
+                    NoticeCell { hint: self.hint.clone(), ..NoticeCell::new(weight, message) };
                 notice.lines(sheet)
             }
             None => Vec::new(),
         };
         let text = self.totals();
         let room = usize::from(sheet.width.min(100)).saturating_sub(width(&text));
-        let line = Line::from(vec![
-            Span::raw(" ".repeat(room)),
-            span(sheet.theme, Role::Dim, text),
-        ]);
+        let line =
+            Line::from(vec![Span::raw(" ".repeat(room)), span(sheet.theme, Role::Dim, text)]);
         lines.extend(wrap_with(&line, sheet.width, "", ""));
         lines
     }

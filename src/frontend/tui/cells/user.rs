@@ -4,8 +4,8 @@ use ratatui::text::Line;
 
 use crate::frontend::tui::cells::frame::{clean, span};
 use crate::frontend::tui::cells::{Folds, Sheet};
-use crate::frontend::tui::standin::wrap::wrap_with;
 use crate::frontend::tui::theme::Role;
+use crate::frontend::tui::wrap::wrap_with;
 
 /// Lines of one message that the conversation shows; the rest is in the transcript.
 const LINES_MAX: usize = 40;
@@ -40,7 +40,12 @@ impl UserCell {
         }
         for image in &self.images {
             let note = format!("  [image {}]", clean(image));
-            lines.extend(wrap_with(&Line::from(span(sheet.theme, Role::Dim, note)), sheet.width, "", "  "));
+            lines.extend(wrap_with(
+                &Line::from(span(sheet.theme, Role::Dim, note)),
+                sheet.width,
+                "",
+                "  ",
+            ));
         }
         lines
     }

@@ -1,94 +1,138 @@
-//! Keys that answer a question. Single keys, each with one meaning; what is not offered does
-//! nothing. Called by `keys.rs` once keys count.
+//! Actions that answer a question. What is not offered does nothing. Called by `keys.rs` once
+//! keys count.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
-use crate::frontend::tui::asking::{OpenAsk, Writing, abort, no, yes, yes_edited};
+use crate::frontend::tui::asking::{Choice, OpenAsk, Writing, abort, no, yes, yes_edited};
 use crate::frontend::tui::cmd::Cmd;
+use crate::frontend::tui::composer::Composer;
+use crate::frontend::tui::keymap::{Action, Context};
 use crate::frontend::tui::model::Model;
-use crate::frontend::tui::standin::composer::Composer;
 use crate::frontend::tui::view::ask_text_height;
 use crate::protocol::{Answer, AnswerScope, Ask, Op};
 
-/// Takes a key for the question that is shown.
-pub(super) fn take_key(model: &mut Model, key: KeyEvent) -> Vec<Cmd> {
+/// Said when a yes comes before all was on the screen.
+const READ_ON: &str = "read on first: PgDn shows the rest of it";
+
+/// Returns where its keys are looked up.
+pub(super) fn context(ask: &OpenAsk) -> Context {
+    match &ask.writing {
+        // An empty text is no empty composer: `?` is a character here.
+        Some(writing) => match writing.composer().context() {
+            Context::EmptyComposer => Context::Composer,
+            other => other,
+        },
+        None if ask.has_parts() => Context::Hunks,
+        None => Context::Approval,
+    }
+}
+
+/// Takes an action for the question that is shown.
+pub(super) fn take_action(model: &mut Model, action: Action) -> Vec<Cmd> {
     let Some(ask) = model.asks.front() else { return Vec::new() };
     if ask.writing.is_some() {
-        return take_writing_key(model, key);
+        return take_writing_action(model, action);
     }
-    if take_scroll_key(model, key) {
+    if take_scroll_action(model, action) {
         return Vec::new();
     }
     let Some(ask) = model.asks.front() else { return Vec::new() };
-    if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
-        return Vec::new();
-    }
     match &ask.question {
-        Ask::Approval { .. } if ask.has_parts() => take_part_key(model, key),
-        Ask::Approval { .. } => take_approval_key(model, key),
-        Ask::Question { options, .. } => {
-            let count = options.len();
-            take_option_key(model, key, count)
-        }
-        Ask::Elicitation { .. } => match key.code {
-            KeyCode::Char('n') | KeyCode::Enter | KeyCode::Esc => {
-                let reason = "the user did not fill it in".to_owned();
-                answer(model, Answer::Declined { reason })
-            }
-            _ => Vec::new(),
-        },
+        Ask::Approval { .. } if ask.has_parts() => take_part_action(model, action),
+        Ask::Approval { .. } => take_approval_action(model, action),
+        Ask::Question { .. } | Ask::Elicitation { .. } => take_reply_action(model, action),
     }
 }
 
-fn take_approval_key(model: &mut Model, key: KeyEvent) -> Vec<Cmd> {
-    let scope = match key.code {
-        KeyCode::Char('y') => AnswerScope::Once,
-        KeyCode::Char('s') => AnswerScope::Session,
-        KeyCode::Char('p') => AnswerScope::Project,
-        KeyCode::Char('a') => AnswerScope::Always,
-        KeyCode::Char('n') | KeyCode::Enter => return answer(model, no(None)),
-        KeyCode::Esc => return answer(model, abort()),
-        KeyCode::Char('t') => return begin_telling(model),
-        KeyCode::Char('e') => return begin_editing(model),
+/// Takes a character that no action stands for.
+pub(super) fn take_character(model: &mut Model, character: char) -> Vec<Cmd> {
+    let Some(ask) = model.asks.front_mut() else { return Vec::new() };
+    if let Some(writing) = &mut ask.writing {
+        writing.composer_mut().insert(character.encode_utf8(&mut [0; 4]));
+        return Vec::new();
+    }
+    let Ask::Question { options, .. } = &ask.question else { return Vec::new() };
+    let Some(number @ 1..) = character.to_digit(10) else { return Vec::new() };
+    let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
+    match options.get(index).cloned() {
+        Some(text) => answer(model, Answer::Text { text }),
+        None => Vec::new(),
+    }
+}
+
+fn take_approval_action(model: &mut Model, action: Action) -> Vec<Cmd> {
+    let choice = match action {
+        Action::ApproveOnce => Choice::Allow(AnswerScope::Once),
+        Action::ApproveSession => Choice::Allow(AnswerScope::Session),
+        Action::ApproveProject => Choice::Allow(AnswerScope::Project),
+        Action::ApproveEdited => Choice::Edit,
+        Action::Decline => Choice::Decline,
+        Action::DeclineAndTell => Choice::Tell,
+        Action::Interrupt => Choice::Abort,
+        Action::ApprovalChoose => match model.asks.front().map(OpenAsk::marked_choice) {
+            Some(choice) => choice,
+            None => return Vec::new(),
+        },
+        Action::ApprovalPrevious | Action::ApprovalNext => {
+            if let Some(ask) = model.asks.front_mut() {
+                ask.mark_next(action == Action::ApprovalNext);
+            }
+            return Vec::new();
+        }
         _ => return Vec::new(),
     };
-    allow(model, scope)
+    choose(model, choice)
 }
 
-/// A yes counts only when all of what it is about was on the screen.
-fn allow(model: &mut Model, scope: AnswerScope) -> Vec<Cmd> {
-    let Some(ask) = model.asks.front() else { return Vec::new() };
-    if !ask.offers(scope) {
+fn choose(model: &mut Model, choice: Choice) -> Vec<Cmd> {
+    let is_offered = model.asks.front().is_some_and(|ask| ask.choices().contains(&choice));
+    if !is_offered {
         return Vec::new();
     }
-    if unseen_lines(model) > 0 {
-        model.say("read on first: PgDn shows the rest of it");
-        return Vec::new();
+    match choice {
+        // A yes counts only when all of what it is about was on the screen.
+        Choice::Allow(_) if unseen_lines(model) > 0 => {
+            model.say(READ_ON);
+            Vec::new()
+        }
+        Choice::Allow(scope) => answer(model, yes(scope)),
+        Choice::Decline => answer(model, no(None)),
+        Choice::Abort => answer(model, abort()),
+        Choice::Tell => begin(model, Writing::Tell(Composer::new())),
+        Choice::Edit => {
+            let command = model.asks.front().and_then(OpenAsk::command);
+            let Some(text) = command.map(|command| command.shown()) else { return Vec::new() };
+            let mut composer = Composer::new();
+            composer.set_text(&text);
+            begin(model, Writing::Edit(composer))
+        }
     }
-    answer(model, yes(scope))
 }
 
-fn take_part_key(model: &mut Model, key: KeyEvent) -> Vec<Cmd> {
-    if matches!(key.code, KeyCode::Char('y' | 'a')) && unseen_lines(model) > 0 {
-        model.say("read on first: PgDn shows the rest of it");
+fn begin(model: &mut Model, writing: Writing) -> Vec<Cmd> {
+    if let Some(ask) = model.asks.front_mut() {
+        ask.writing = Some(writing);
+    }
+    Vec::new()
+}
+
+fn take_part_action(model: &mut Model, action: Action) -> Vec<Cmd> {
+    if matches!(action, Action::HunkTake | Action::HunksTakeAll) && unseen_lines(model) > 0 {
+        model.say(READ_ON);
         return Vec::new();
     }
     let Some(ask) = model.asks.front_mut() else { return Vec::new() };
-    match key.code {
-        KeyCode::Char('y') => decide_part(ask, true),
-        KeyCode::Char('n') => decide_part(ask, false),
-        KeyCode::Char('a') => ask.taken.fill(Some(true)),
-        KeyCode::Char('d') => ask.taken.fill(Some(false)),
-        KeyCode::Char('j') | KeyCode::Down => show_part(ask, ask.part + 1),
-        KeyCode::Char('k') | KeyCode::Up => show_part(ask, ask.part.saturating_sub(1)),
-        KeyCode::Char('t') => return begin_telling(model),
-        KeyCode::Esc => return answer(model, abort()),
-        KeyCode::Enter => {
-            let open = ask.taken.iter().filter(|taken| taken.is_none()).count();
-            if open > 0 && ask.parts_taken() > 0 {
-                if let Some(next) = ask.taken.iter().position(Option::is_none) {
-                    show_part(ask, next);
-                }
+    match action {
+        Action::HunkTake => ask.decide_part(true),
+        Action::HunkLeave => ask.decide_part(false),
+        Action::HunksTakeAll => ask.taken.fill(Some(true)),
+        Action::HunksLeaveAll => ask.taken.fill(Some(false)),
+        Action::HunkNext => ask.show_part(ask.part + 1),
+        Action::HunkPrevious => ask.show_part(ask.part.saturating_sub(1)),
+        Action::HunksTell => return begin(model, Writing::Tell(Composer::new())),
+        Action::Interrupt => return answer(model, abort()),
+        Action::HunksApply => {
+            let open = ask.taken.iter().position(Option::is_none);
+            if let Some(open) = open.filter(|_| ask.parts_taken() > 0) {
+                ask.show_part(open);
                 model.say("decide this one too: y takes it, n leaves it");
                 return Vec::new();
             }
@@ -100,99 +144,41 @@ fn take_part_key(model: &mut Model, key: KeyEvent) -> Vec<Cmd> {
     Vec::new()
 }
 
-/// Decides the part that is shown and goes on to the next that is not decided.
-fn decide_part(ask: &mut OpenAsk, take: bool) {
-    if let Some(taken) = ask.taken.get_mut(ask.part) {
-        *taken = Some(take);
-    }
-    let after = (ask.part..ask.taken.len()).chain(0..ask.part);
-    let next = after.into_iter().find(|at| ask.taken.get(*at).is_some_and(Option::is_none));
-    show_part(ask, next.unwrap_or(ask.part));
-}
-
-fn show_part(ask: &mut OpenAsk, part: usize) {
-    let part = part.min(ask.taken.len().saturating_sub(1));
-    if part != ask.part {
-        ask.part = part;
-        ask.top = 0;
-        ask.seen = 0;
-    }
-}
-
-fn take_option_key(model: &mut Model, key: KeyEvent, count: usize) -> Vec<Cmd> {
-    match key.code {
-        KeyCode::Char(c @ '1'..='9') => {
-            let index = usize::from(u8::try_from(c).unwrap_or(b'1') - b'1');
-            let Some(Ask::Question { options, .. }) = model.asks.front().map(|ask| &ask.question)
-            else {
-                return Vec::new();
-            };
-            match options.get(index).filter(|_| index < count) {
-                Some(option) => {
-                    let text = option.clone();
-                    answer(model, Answer::Text { text })
-                }
-                None => Vec::new(),
-            }
-        }
-        KeyCode::Char('t') => {
-            if let Some(ask) = model.asks.front_mut() {
-                ask.writing = Some(Writing::Reply(Composer::new()));
-            }
-            Vec::new()
-        }
-        KeyCode::Esc => {
+/// Questions of the model's, and forms.
+fn take_reply_action(model: &mut Model, action: Action) -> Vec<Cmd> {
+    let is_form =
+        model.asks.front().is_some_and(|ask| matches!(ask.question, Ask::Elicitation { .. }));
+    match action {
+        Action::DeclineAndTell if !is_form => begin(model, Writing::Reply(Composer::new())),
+        Action::Interrupt | Action::Decline => {
             answer(model, Answer::Declined { reason: "the user did not answer".to_owned() })
         }
         _ => Vec::new(),
     }
 }
 
-fn begin_telling(model: &mut Model) -> Vec<Cmd> {
-    if let Some(ask) = model.asks.front_mut() {
-        ask.writing = Some(Writing::Tell(Composer::new()));
-    }
-    Vec::new()
-}
-
-fn begin_editing(model: &mut Model) -> Vec<Cmd> {
+fn take_writing_action(model: &mut Model, action: Action) -> Vec<Cmd> {
     let Some(ask) = model.asks.front_mut() else { return Vec::new() };
-    let Some(command) = ask.command() else { return Vec::new() };
-    let mut composer = Composer::new();
-    composer.set_text(&command.shown());
-    ask.writing = Some(Writing::Edit(composer));
-    Vec::new()
-}
-
-fn take_writing_key(model: &mut Model, key: KeyEvent) -> Vec<Cmd> {
-    let Some(ask) = model.asks.front_mut() else { return Vec::new() };
+    let is_only_way = ask.is_answered_in_words();
     let Some(writing) = ask.writing.as_mut() else { return Vec::new() };
-    match key.code {
-        KeyCode::Enter if key.modifiers.is_empty() => finish_writing(model),
-        KeyCode::Esc => {
-            // A question of the model's is answered in words, so leaving them is no answer.
-            let is_only_way = matches!(
-                (&ask.question, &ask.writing),
-                (Ask::Question { options, .. }, Some(Writing::Reply(_))) if options.is_empty()
-            );
-            if is_only_way {
-                let reason = "the user did not answer".to_owned();
-                return answer(model, Answer::Declined { reason });
-            }
-            ask.writing = None;
-            Vec::new()
+    match action {
+        Action::Send => return finish_writing(model),
+        Action::Interrupt if is_only_way => {
+            let reason = "the user did not answer".to_owned();
+            return answer(model, Answer::Declined { reason });
         }
-        _ => {
-            writing.composer_mut().key(key);
-            Vec::new()
+        Action::Interrupt => ask.writing = None,
+        action => {
+            writing.composer_mut().apply(action);
         }
     }
+    Vec::new()
 }
 
 fn finish_writing(model: &mut Model) -> Vec<Cmd> {
     let Some(ask) = model.asks.front_mut() else { return Vec::new() };
-    let Some(writing) = ask.writing.as_mut() else { return Vec::new() };
-    let text = writing.composer().text().to_owned();
+    let Some(writing) = ask.writing.as_ref() else { return Vec::new() };
+    let text = writing.composer().text();
     if text.trim().is_empty() {
         return Vec::new();
     }
@@ -223,6 +209,7 @@ fn finish_writing(model: &mut Model) -> Vec<Cmd> {
 fn answer(model: &mut Model, answer: Answer) -> Vec<Cmd> {
     let Some(ask) = model.asks.front_mut() else { return Vec::new() };
     ask.is_answered = true;
+    model.hint = None;
     vec![Cmd::Submit(Op::Answer { ask: ask.id, answer })]
 }
 
@@ -233,21 +220,29 @@ fn unseen_lines(model: &Model) -> usize {
     total.saturating_sub(ask.seen)
 }
 
-fn take_scroll_key(model: &mut Model, key: KeyEvent) -> bool {
+/// Takes in what of the question a frame showed.
+pub(super) fn note_seen(model: &mut Model) {
+    let (total, height) = ask_text_height(model);
+    if let Some(ask) = model.asks.front_mut() {
+        let top = ask.top.min(total.saturating_sub(height));
+        // Only what joins what was seen before: nothing is passed over.
+        if top <= ask.seen {
+            ask.seen = ask.seen.max(top + height);
+        }
+    }
+}
+
+fn take_scroll_action(model: &mut Model, action: Action) -> bool {
     let (total, height) = ask_text_height(model);
     let Some(ask) = model.asks.front_mut() else { return false };
     let page = height.saturating_sub(1).max(1);
-    let has_parts = ask.has_parts();
-    let top = match key.code {
-        KeyCode::PageDown | KeyCode::Char(' ') => ask.top + page,
-        KeyCode::PageUp => ask.top.saturating_sub(page),
-        KeyCode::Down if !has_parts => ask.top + 1,
-        KeyCode::Up if !has_parts => ask.top.saturating_sub(1),
-        KeyCode::End => total,
-        KeyCode::Home => 0,
+    let top = match action {
+        Action::PageDown => ask.top + page,
+        Action::PageUp => ask.top.saturating_sub(page),
+        Action::ScrollBottom => total,
+        Action::ScrollTop => 0,
         _ => return false,
     };
-    // One page at a time, so that nothing is passed over unseen.
-    ask.top = top.min(total.saturating_sub(height)).min(ask.seen.max(height));
+    ask.top = top.min(total.saturating_sub(height)).min(ask.seen);
     true
 }

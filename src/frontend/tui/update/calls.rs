@@ -97,10 +97,8 @@ pub(super) fn end(model: &mut Model, id: Option<&CallId>, end: End) {
         OpenCell::Command(mut cell) => {
             let says_why = end.outcome != CallOutcome::Completed && end.output.exit_code.is_none();
             let reason = says_why.then(|| bound(&text, RESULT_BYTES_MAX));
-            cell.end = Some(CommandEnd {
-                reason: reason.filter(|_| cell.printed.count() == 0),
-                ..ending
-            });
+            cell.end =
+                Some(CommandEnd { reason: reason.filter(|_| cell.printed.count() == 0), ..ending });
             model.add(Cell::Command(cell));
         }
         OpenCell::Tool(mut cell) => {

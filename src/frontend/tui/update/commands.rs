@@ -5,7 +5,7 @@
 use crate::frontend::tui::cmd::Cmd;
 use crate::frontend::tui::model::Model;
 use crate::frontend::tui::overlay::{Overlay, Picker, PickerItem, PickerKind, Subject};
-use crate::frontend::tui::update::{keys, pages, quit};
+use crate::frontend::tui::update::{pages, quit, sending};
 use crate::protocol::{
     ApprovalPolicy, ModelName, Op, RestoreDirection, RestoreWhat, SandboxMode, SettingsPatch,
     StopCause, When,
@@ -61,12 +61,7 @@ const MODES: &[(&str, &str, ApprovalPolicy, SandboxMode)] = &[
         ApprovalPolicy::Untrusted,
         SandboxMode::WorkspaceWrite,
     ),
-    (
-        "plan",
-        "looks and plans, changes nothing",
-        ApprovalPolicy::OnRequest,
-        SandboxMode::ReadOnly,
-    ),
+    ("plan", "looks and plans, changes nothing", ApprovalPolicy::OnRequest, SandboxMode::ReadOnly),
     (
         "full access",
         "no sandbox: commands can do all that you can",
@@ -122,11 +117,8 @@ fn choose_model(model: &mut Model, rest: &str) -> Vec<Cmd> {
     if !names.contains(&current) {
         names.insert(0, current.clone());
     }
-    let item = |name: String| PickerItem {
-        is_current: name == current,
-        about: String::new(),
-        name,
-    };
+    let item =
+        |name: String| PickerItem { is_current: name == current, about: String::new(), name };
     let items: Vec<PickerItem> = names.into_iter().map(item).collect();
     open_picker(model, PickerKind::Model, items);
     Vec::new()
@@ -237,7 +229,7 @@ fn ask_model(model: &mut Model, text: String) -> Vec<Cmd> {
     if model.turn.is_some() {
         model.say("queued");
     }
-    vec![Cmd::Submit(keys::user_turn(text, When::Queued))]
+    vec![Cmd::Submit(sending::user_turn(text, When::Queued))]
 }
 
 fn review_prompt(what: &str) -> String {

@@ -78,7 +78,13 @@ pub(super) fn take_event(model: &mut Model, event: Event) -> Vec<Cmd> {
 /// Events that come once, or beside the work.
 fn take_rare(model: &mut Model, turn: TurnId, msg: EventMsg) {
     match msg {
-        EventMsg::SessionStarted { gimlet_version, model: name, resumed, instruction_files, .. } => {
+        EventMsg::SessionStarted {
+            gimlet_version,
+            model: name,
+            resumed,
+            instruction_files,
+            ..
+        } => {
             model.session.model = name;
             let place = [Some(home_path(model)), model.facts.branch.clone()];
             let cwd = model.facts.cwd.clone();
@@ -120,7 +126,12 @@ fn take_rare(model: &mut Model, turn: TurnId, msg: EventMsg) {
             take_restored(model, turn, direction, &changes);
         }
         EventMsg::Repaired { cause, bytes } => {
-            notice(model, Weight::Warning, format!("the session's log was repaired: {cause} ({bytes} bytes set aside)"), None);
+            notice(
+                model,
+                Weight::Warning,
+                format!("the session's log was repaired: {cause} ({bytes} bytes set aside)"),
+                None,
+            );
         }
         EventMsg::ProcessStarted { process, command } => {
             model.session.processes.push((process, command));
@@ -129,11 +140,21 @@ fn take_rare(model: &mut Model, turn: TurnId, msg: EventMsg) {
             model.session.processes.retain(|(id, _)| *id != process);
         }
         EventMsg::NetworkAttempt { host, allowed: false } => {
-            notice(model, Weight::Warning, format!("a command tried to reach {host}; it is not allowed"), None);
+            notice(
+                model,
+                Weight::Warning,
+                format!("a command tried to reach {host}; it is not allowed"),
+                None,
+            );
         }
         EventMsg::McpServerStatus { server, status: McpStatus::Failed, error } => {
             let cause = error.unwrap_or_else(|| "no cause is known".to_owned());
-            notice(model, Weight::Warning, format!("MCP server {server} cannot be used: {cause}"), None);
+            notice(
+                model,
+                Weight::Warning,
+                format!("MCP server {server} cannot be used: {cause}"),
+                None,
+            );
         }
         EventMsg::AgentSpawned { role, task, .. } => {
             notice(model, Weight::Note, format!("agent {role} began: {task}"), None);
@@ -151,8 +172,7 @@ fn begin_turn(model: &mut Model, id: TurnId, input: Vec<UserInput>) {
     let (text, images) = split_input(input);
     model.end_stream(None);
     model.add(Cell::User(UserCell { text, images }));
-    model.turn =
-        Some(TurnState { id, started_ms: model.now_ms, ..TurnState::default() });
+    model.turn = Some(TurnState { id, started_ms: model.now_ms, ..TurnState::default() });
 }
 
 fn end_turn(
@@ -277,8 +297,9 @@ fn take_error(model: &mut Model, kind: ErrorKind, message: String, hint: Option<
         turn.error_shown = true;
     }
     let hint = hint.or_else(|| {
-        (kind == ErrorKind::Credentials)
-            .then(|| "gimlet login stores a key; gimlet doctor checks the way to the server".to_owned())
+        (kind == ErrorKind::Credentials).then(|| {
+            "gimlet login stores a key; gimlet doctor checks the way to the server".to_owned()
+        })
     });
     notice(model, Weight::Error, message, hint);
 }
@@ -306,9 +327,8 @@ fn take_restored(
         }
     };
     let cwd = model.facts.cwd.clone();
-    let short = |change: &FileChange| {
-        crate::frontend::tui::cells::frame::short_path(&change.path, &cwd)
-    };
+    let short =
+        |change: &FileChange| crate::frontend::tui::cells::frame::short_path(&change.path, &cwd);
     let files = crate::frontend::tui::cells::frame::counted(changes.len(), "file");
     let details = changes.iter().take(12).map(short).collect();
     let message = format!("{word} what turn {turn} did: {files}");

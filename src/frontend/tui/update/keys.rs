@@ -1,36 +1,74 @@
-//! Keys: to the question, the overlay or the composer, whichever is on top.
+//! Keys: what was pressed becomes an action where it was pressed, and goes to what is on top.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::KeyEvent;
 
 use crate::frontend::tui::cmd::Cmd;
+use crate::frontend::tui::composer::{Composer, Outcome};
+use crate::frontend::tui::keymap::{Action, Context, Step, typed};
 use crate::frontend::tui::model::Model;
-use crate::frontend::tui::overlay::{Overlay, Pager, Subject};
-use crate::frontend::tui::update::{ask_keys, commands, overlay_keys, pages, quit};
-use crate::protocol::{Op, QueueEdit, SettingsPatch, StopCause, UserInput, When};
+use crate::frontend::tui::overlay::{Overlay, Subject};
+use crate::frontend::tui::update::{
+    ask_keys, commands, completing, overlay_keys, pages, quit, sending,
+};
+use crate::protocol::{Op, StopCause, When};
 
 /// How soon the second Ctrl-C must come.
 const QUIT_TWICE_MS: u64 = 2_000;
 
+/// Who takes a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Overlay,
+    Ask,
+    Composer,
+}
+
 /// Takes a key.
 pub(super) fn take_key(model: &mut Model, key: KeyEvent) -> Vec<Cmd> {
-    if let Some(cmds) = take_global(model, key) {
-        model.key_ms = Some(model.now_ms);
-        return cmds;
+    let (target, context) = find_target(model);
+    let keymap = std::rc::Rc::clone(&model.keymap);
+    let step = keymap.step(&mut model.pending_keys, key, context);
+    if !matches!(step, Step::Act(Action::Quit)) {
+        model.quit_pressed_ms = None;
     }
-    model.quit_pressed_ms = None;
-    let cmds = if !model.overlays.is_empty() {
-        overlay_keys::take_key(model, key)
-    } else if model.asks.front().is_some_and(|ask| ask.is_armed(model.now_ms)) {
-        ask_keys::take_key(model, key)
-    } else {
-        take_composer_key(model, key)
+    let cmds = match step {
+        Step::Act(action) => {
+            take_global(model, action, target).unwrap_or_else(|| take_action(model, action, target))
+        }
+        Step::Unbound => {
+            if let Some(character) = typed(key) {
+                take_character(model, character, target)
+            } else {
+                Vec::new()
+            }
+        }
+        Step::Wait => Vec::new(),
     };
     model.key_ms = Some(model.now_ms);
+    completing::refresh(model);
     cmds
 }
 
-/// Takes pasted text: where the user writes, never as keys of a question.
-pub(super) fn take_paste(model: &mut Model, text: &str) -> Vec<Cmd> {
+/// Returns who takes keys now, and where they are looked up.
+fn find_target(model: &Model) -> (Target, Context) {
+    if let Some(overlay) = model.overlays.last() {
+        return (Target::Overlay, overlay_keys::context(overlay));
+    }
+    match model.asks.front() {
+        Some(ask) if ask.is_armed(model.now_ms) => (Target::Ask, ask_keys::context(ask)),
+        Some(_) | None => {
+            let context = match &model.completion {
+                Some(_) => Context::Completion,
+                None => model.composer.context(),
+            };
+            (Target::Composer, context)
+        }
+    }
+}
+
+/// Takes pasted text: where the user writes, never as keys of a question. `files` are those
+/// of the paths it names that exist.
+pub(super) fn take_paste(model: &mut Model, text: &str, files: &[std::path::PathBuf]) -> Vec<Cmd> {
     if !model.overlays.is_empty() {
         return Vec::new();
     }
@@ -38,40 +76,59 @@ pub(super) fn take_paste(model: &mut Model, text: &str) -> Vec<Cmd> {
         Some(ask) if ask.is_armed(model.now_ms) => ask.writing.as_mut(),
         Some(_) | None => None,
     };
-    match writing {
+    let outcome = match writing {
         Some(writing) => writing.composer_mut().paste(text),
-        None => model.composer.paste(text),
-    }
+        None => model.composer.paste_or_attach(text, |path| files.iter().any(|file| file == path)),
+    };
+    note_outcome(model, outcome);
+    completing::refresh(model);
     Vec::new()
 }
 
-/// Keys that mean the same everywhere.
-fn take_global(model: &mut Model, key: KeyEvent) -> Option<Vec<Cmd>> {
-    if !key.modifiers.contains(KeyModifiers::CONTROL) {
-        return None;
-    }
-    match key.code {
-        KeyCode::Char('c') => Some(press_quit(model)),
-        KeyCode::Char('z') => Some(vec![Cmd::Suspend]),
-        KeyCode::Char('l') => Some(vec![Cmd::Redraw]),
-        KeyCode::Char('t') => {
+/// Actions that mean the same everywhere.
+fn take_global(model: &mut Model, action: Action, target: Target) -> Option<Vec<Cmd>> {
+    Some(match action {
+        Action::Quit => press_quit(model),
+        Action::Suspend => vec![Cmd::Suspend],
+        Action::Redraw => vec![Cmd::Redraw],
+        Action::Transcript => {
             match model.overlays.last() {
                 Some(Overlay::Pager(pager)) if pager.subject == Subject::Transcript => {
                     model.overlays.pop();
                 }
                 Some(_) | None => pages::open(model, Subject::Transcript),
             }
-            Some(Vec::new())
+            Vec::new()
         }
-        _ => None,
+        Action::CycleMode if target == Target::Composer => commands::cycle_mode(model),
+        _ => return None,
+    })
+}
+
+fn take_action(model: &mut Model, action: Action, target: Target) -> Vec<Cmd> {
+    match target {
+        Target::Overlay => overlay_keys::take_action(model, action),
+        Target::Ask => ask_keys::take_action(model, action),
+        Target::Composer => take_composer_action(model, action),
+    }
+}
+
+fn take_character(model: &mut Model, character: char, target: Target) -> Vec<Cmd> {
+    match target {
+        Target::Overlay => overlay_keys::take_character(model, character),
+        Target::Ask => ask_keys::take_character(model, character),
+        Target::Composer => {
+            let outcome = model.composer.insert(character.encode_utf8(&mut [0; 4]));
+            note_outcome(model, outcome);
+            Vec::new()
+        }
     }
 }
 
 /// Ctrl-C: closes, clears or stops first; pressed twice, it leaves.
 fn press_quit(model: &mut Model) -> Vec<Cmd> {
-    let again = model
-        .quit_pressed_ms
-        .is_some_and(|at| model.now_ms.saturating_sub(at) < QUIT_TWICE_MS);
+    let again =
+        model.quit_pressed_ms.is_some_and(|at| model.now_ms.saturating_sub(at) < QUIT_TWICE_MS);
     if again {
         return quit(model, StopCause::User);
     }
@@ -80,7 +137,7 @@ fn press_quit(model: &mut Model) -> Vec<Cmd> {
         return Vec::new();
     }
     if !model.composer.is_empty() && model.asks.is_empty() {
-        model.composer.take();
+        model.composer.clear();
         model.say("draft cleared · Ctrl-C again leaves");
         return Vec::new();
     }
@@ -99,68 +156,44 @@ pub(super) fn interrupt(model: &mut Model) -> Vec<Cmd> {
     }
 }
 
-fn take_composer_key(model: &mut Model, key: KeyEvent) -> Vec<Cmd> {
-    let plain = key.modifiers.is_empty();
-    match key.code {
-        KeyCode::Enter if plain => send(model, When::Now),
-        KeyCode::Enter => {
-            model.composer.key(KeyEvent::new(KeyCode::Char('j'), KeyModifiers::CONTROL));
-            Vec::new()
-        }
-        KeyCode::Tab if plain && model.turn.is_some() => send(model, When::Queued),
-        KeyCode::Esc => interrupt(model),
-        KeyCode::Up if model.composer.is_empty() => take_back_queued(model),
-        KeyCode::Char('?') if model.composer.is_empty() => {
-            pages::open(model, Subject::Help);
-            Vec::new()
-        }
-        KeyCode::Char('d')
-            if key.modifiers.contains(KeyModifiers::CONTROL) && model.composer.is_empty() =>
-        {
-            quit(model, StopCause::User)
-        }
-        KeyCode::BackTab => commands::cycle_mode(model),
-        _ => {
-            model.composer.key(key);
-            Vec::new()
-        }
-    }
-}
-
-/// Sends what the user wrote, or does what the command says.
-fn send(model: &mut Model, when: When) -> Vec<Cmd> {
-    // A question that is about to appear must not be answered, nor the draft sent, by accident.
-    if !model.asks.is_empty() {
-        return Vec::new();
-    }
-    let text = model.composer.take();
-    if text.trim().is_empty() {
-        return Vec::new();
-    }
-    if let Some(line) = text.trim().strip_prefix('/')
-        && let Some(cmds) = commands::run(model, line)
-    {
+fn take_composer_action(model: &mut Model, action: Action) -> Vec<Cmd> {
+    if let Some(cmds) = completing::take_action(model, action) {
         return cmds;
     }
-    model.hint = None;
-    vec![Cmd::Submit(user_turn(text, when))]
+    match action {
+        Action::Send => return sending::send(model, When::Now),
+        Action::Queue if model.turn.is_some() => return sending::send(model, When::Queued),
+        Action::Help => {
+            pages::open(model, Subject::Help);
+            return Vec::new();
+        }
+        Action::Leave => return quit(model, StopCause::User),
+        Action::EditQueued => return sending::take_back_queued(model),
+        Action::Up if model.composer.is_empty() && !model.queue.is_empty() => {
+            return sending::take_back_queued(model);
+        }
+        Action::OpenEditor => return vec![Cmd::Edit(model.composer.text())],
+        _ => {}
+    }
+    match apply(&mut model.composer, action) {
+        Outcome::Ignored if action == Action::Interrupt => interrupt(model),
+        Outcome::Send => sending::send(model, When::Now),
+        outcome => {
+            note_outcome(model, outcome);
+            Vec::new()
+        }
+    }
 }
 
-/// Returns the operation that starts or queues a turn.
-pub(super) fn user_turn(text: String, when: When) -> Op {
-    let input = vec![UserInput::Text { text }];
-    Op::UserTurn { input, overrides: SettingsPatch::default(), when }
+/// Has a composer do an action.
+pub(super) fn apply(composer: &mut Composer, action: Action) -> Outcome {
+    composer.apply(action)
 }
 
-/// Brings the message that was queued last back into the composer.
-fn take_back_queued(model: &mut Model) -> Vec<Cmd> {
-    let Some(text) = model.queue.pop() else { return Vec::new() };
-    model.composer.set_text(&text);
-    vec![Cmd::Submit(Op::EditQueue { index: model.queue.len(), edit: QueueEdit::Remove })]
-}
-
-/// Returns whether this pager is open.
-#[allow(dead_code)]
-fn is_open(pager: &Pager, subject: Subject) -> bool {
-    pager.subject == subject
+fn note_outcome(model: &mut Model, outcome: Outcome) {
+    match outcome {
+        Outcome::Full => model.say("this does not fit any more"),
+        Outcome::Edited => model.hint = None,
+        Outcome::Ignored | Outcome::Nothing | Outcome::Moved | Outcome::Send => {}
+    }
 }

@@ -5,16 +5,20 @@
 mod ask_keys;
 mod calls;
 mod commands;
+mod completing;
 mod events;
 mod keys;
 mod overlay_keys;
 mod pages;
+mod sending;
 
 use crate::frontend::tui::cells::Cell;
 use crate::frontend::tui::cells::notice::{NoticeCell, Weight};
 use crate::frontend::tui::cmd::Cmd;
-use crate::frontend::tui::model::Model;
+use crate::frontend::tui::fuzzy::Finder;
+use crate::frontend::tui::model::{FileIndex, Model};
 use crate::frontend::tui::msg::Msg;
+use crate::frontend::tui::view::composer_room;
 use crate::protocol::{Op, StopCause};
 
 pub(crate) use commands::COMMANDS;
@@ -23,7 +27,7 @@ pub(crate) use commands::COMMANDS;
 pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Cmd> {
     match msg {
         Msg::Key(key) => keys::take_key(model, key),
-        Msg::Paste(text) => keys::take_paste(model, &text),
+        Msg::Paste { text, files } => keys::take_paste(model, &text, &files),
         Msg::Agent(event) => {
             let cmds = events::take_event(model, *event);
             pages::refresh(model);
@@ -38,6 +42,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Cmd> {
         }
         Msg::Resize(size) => {
             model.size = size;
+            fit(model);
             pages::refresh(model);
             Vec::new()
         }
@@ -55,10 +60,17 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Cmd> {
                 && let Some(ask) = model.asks.front_mut()
             {
                 ask.arm(now, key);
+                ask_keys::note_seen(model);
             }
             Vec::new()
         }
-        Msg::Files(_) => Vec::new(),
+        Msg::Files(paths) => {
+            let mut finder = Finder::new();
+            paths.iter().take_while(|path| finder.add(path)).count();
+            model.files = FileIndex::Known(Box::new(finder));
+            completing::refresh(model);
+            Vec::new()
+        }
         Msg::Edited(text) => {
             model.composer.set_text(&text);
             Vec::new()
@@ -67,9 +79,18 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Cmd> {
             model.add(Cell::Notice(NoticeCell { hint, ..NoticeCell::new(Weight::Error, message) }));
             Vec::new()
         }
-        Msg::SessionReplaced => model.start_over(),
+        Msg::SessionReplaced => {
+            model.start_over();
+            Vec::new()
+        }
         Msg::Stop(cause) => quit(model, cause),
     }
+}
+
+/// Tells the composer how much room there is.
+pub(crate) fn fit(model: &mut Model) {
+    let (width, height) = composer_room(model.size);
+    model.composer.fit(width, height);
 }
 
 /// Ends the program: the session stops what runs and syncs its log first.

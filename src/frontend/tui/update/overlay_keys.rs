@@ -1,36 +1,56 @@
 //! Keys of what lies on top: pagers and pickers.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
 use crate::frontend::tui::cells::Folds;
 use crate::frontend::tui::cmd::Cmd;
+use crate::frontend::tui::keymap::{Action, Context};
 use crate::frontend::tui::model::Model;
 use crate::frontend::tui::overlay::{Overlay, Pager, Search};
 use crate::frontend::tui::update::{commands, pages};
 use crate::frontend::tui::view::pager_height;
 
-/// Takes a key for the topmost overlay.
-pub(super) fn take_key(model: &mut Model, key: KeyEvent) -> Vec<Cmd> {
+/// Returns where its keys are looked up.
+pub(super) fn context(overlay: &Overlay) -> Context {
+    match overlay {
+        Overlay::Pager(pager) if pager.is_searching() => Context::List,
+        Overlay::Pager(_) => Context::Transcript,
+        Overlay::Picker(_) => Context::List,
+    }
+}
+
+/// Takes an action for the topmost overlay.
+pub(super) fn take_action(model: &mut Model, action: Action) -> Vec<Cmd> {
     match model.overlays.last() {
         Some(Overlay::Pager(_)) => {
-            take_pager_key(model, key);
+            take_pager_action(model, action);
             Vec::new()
         }
-        Some(Overlay::Picker(_)) => take_picker_key(model, key),
+        Some(Overlay::Picker(_)) => take_picker_action(model, action),
         None => Vec::new(),
     }
 }
 
-fn take_picker_key(model: &mut Model, key: KeyEvent) -> Vec<Cmd> {
+/// Takes a character that no action stands for.
+pub(super) fn take_character(model: &mut Model, character: char) -> Vec<Cmd> {
+    let height = pager_height(model.size);
+    if let Some(Overlay::Pager(pager)) = model.overlays.last_mut()
+        && let Some(search) = pager.search.as_mut().filter(|search| search.is_open)
+    {
+        search.text.push(character);
+        jump(pager, pager.top, true, height);
+    }
+    Vec::new()
+}
+
+fn take_picker_action(model: &mut Model, action: Action) -> Vec<Cmd> {
     let Some(Overlay::Picker(picker)) = model.overlays.last_mut() else { return Vec::new() };
-    let count = picker.items.len();
-    match key.code {
-        KeyCode::Down | KeyCode::Char('j') => picker.at = (picker.at + 1).min(count.saturating_sub(1)),
-        KeyCode::Up | KeyCode::Char('k') => picker.at = picker.at.saturating_sub(1),
-        KeyCode::Esc | KeyCode::Char('q') => {
+    let last = picker.items.len().saturating_sub(1);
+    match action {
+        Action::ListNext => picker.at = (picker.at + 1).min(last),
+        Action::ListPrevious => picker.at = picker.at.saturating_sub(1),
+        Action::Interrupt => {
             model.overlays.pop();
         }
-        KeyCode::Enter => {
+        Action::ListChoose => {
             let Some(Overlay::Picker(picker)) = model.overlays.pop() else { return Vec::new() };
             let name = picker.items.get(picker.at).map(|item| item.name.clone());
             if let Some(name) = name {
@@ -42,30 +62,26 @@ fn take_picker_key(model: &mut Model, key: KeyEvent) -> Vec<Cmd> {
     Vec::new()
 }
 
-fn take_pager_key(model: &mut Model, key: KeyEvent) {
+fn take_pager_action(model: &mut Model, action: Action) {
     let height = pager_height(model.size);
     let Some(Overlay::Pager(pager)) = model.overlays.last_mut() else { return };
     if let Some(search) = pager.search.as_mut().filter(|search| search.is_open) {
-        match key.code {
-            KeyCode::Enter => search.is_open = false,
-            KeyCode::Esc => pager.search = None,
-            KeyCode::Backspace => {
+        match action {
+            Action::ListChoose => search.is_open = false,
+            Action::ListErase => {
                 search.text.pop();
             }
-            KeyCode::Char(c) if !key.modifiers.contains(KeyModifiers::CONTROL) => {
-                search.text.push(c);
-            }
+            Action::ListClear => search.text.clear(),
+            Action::Interrupt => pager.search = None,
             _ => {}
         }
-        jump(pager, pager.top, true, height);
         return;
     }
-    let page = height.saturating_sub(1).max(1);
-    match key.code {
-        KeyCode::Char('q') | KeyCode::Esc => {
+    match action {
+        Action::PagerClose | Action::Interrupt => {
             model.overlays.pop();
         }
-        KeyCode::Char('f') => {
+        Action::ToggleFolds | Action::ToggleFold => {
             pager.folds = match pager.folds {
                 Folds::Open => Folds::Closed,
                 Folds::Closed => Folds::Open,
@@ -73,23 +89,24 @@ fn take_pager_key(model: &mut Model, key: KeyEvent) {
             pager.width = 0;
             pages::refresh(model);
         }
-        KeyCode::Char('/') => {
-            pager.search = Some(Search { text: String::new(), is_open: true });
-        }
-        KeyCode::Char('n') => jump(pager, pager.top + 1, true, height),
-        KeyCode::Char('N') => jump(pager, pager.top.saturating_sub(1), false, height),
-        code => scroll(pager, code, page, height),
+        Action::Find => pager.search = Some(Search { text: String::new(), is_open: true }),
+        Action::FindNext => jump(pager, pager.top + 1, true, height),
+        Action::FindPrevious => jump(pager, pager.top.saturating_sub(1), false, height),
+        action => scroll(pager, action, height),
     }
 }
 
-fn scroll(pager: &mut Pager, code: KeyCode, page: usize, height: usize) {
-    let top = match code {
-        KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter => pager.top + 1,
-        KeyCode::Up | KeyCode::Char('k') => pager.top.saturating_sub(1),
-        KeyCode::PageDown | KeyCode::Char(' ' | 'd') => pager.top + page,
-        KeyCode::PageUp | KeyCode::Char('b' | 'u') => pager.top.saturating_sub(page),
-        KeyCode::Home | KeyCode::Char('g') => 0,
-        KeyCode::End | KeyCode::Char('G') => usize::MAX,
+fn scroll(pager: &mut Pager, action: Action, height: usize) {
+    let (page, half) = (height.saturating_sub(1).max(1), (height / 2).max(1));
+    let top = match action {
+        Action::LineDown => pager.top + 1,
+        Action::LineUp => pager.top.saturating_sub(1),
+        Action::PageDown => pager.top + page,
+        Action::PageUp => pager.top.saturating_sub(page),
+        Action::HalfPageDown => pager.top + half,
+        Action::HalfPageUp => pager.top.saturating_sub(half),
+        Action::ScrollTop | Action::PagerTop => 0,
+        Action::ScrollBottom | Action::PagerBottom => usize::MAX,
         _ => return,
     };
     let top_max = pager.top_max(height);

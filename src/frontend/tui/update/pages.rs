@@ -5,27 +5,13 @@ use ratatui::text::Line;
 use crate::frontend::tui::cells::frame::{clean_line, counted, paragraph, short_number, span};
 use crate::frontend::tui::cells::patch::PatchCell;
 use crate::frontend::tui::cells::{Cell, Folds, Sheet};
+use crate::frontend::tui::keymap::Keyboard;
 use crate::frontend::tui::model::Model;
 use crate::frontend::tui::overlay::{Overlay, Pager, Subject};
 use crate::frontend::tui::theme::Role;
 use crate::frontend::tui::update::commands::{COMMANDS, mode_name};
 use crate::frontend::tui::view::{approval_word, pager_height, place, sandbox_word};
 use crate::protocol::ChangeSource;
-
-/// Keys for the help. What each does, in the order people look for it.
-const KEYS: &[(&str, &str)] = &[
-    ("Enter", "send; while a turn runs, the message waits for its end"),
-    ("Ctrl-J, Alt-Enter", "new line (Shift-Enter where the terminal tells it apart)"),
-    ("Esc", "stop what runs"),
-    ("Up", "in an empty composer: take a waiting message back"),
-    ("Shift-Tab", "next mode: workspace, careful, plan"),
-    ("Ctrl-T", "the whole conversation; / searches, f folds, q leaves"),
-    ("Ctrl-L", "draw the screen anew"),
-    ("Ctrl-Z", "to the background; fg comes back"),
-    ("Ctrl-C", "clear the draft or stop; twice leaves"),
-    ("Ctrl-D", "leave, when nothing is typed"),
-    ("?", "this page, in an empty composer"),
-];
 
 /// Opens a page.
 pub(super) fn open(model: &mut Model, subject: Subject) {
@@ -47,7 +33,7 @@ pub(super) fn refresh(model: &mut Model) {
             }
             append_cells(&mut pager, &model.cells, sheet);
         }
-        Subject::Help if is_stale => pager.lines = help_lines(sheet),
+        Subject::Help if is_stale => pager.lines = help_lines(model, sheet),
         Subject::Diff if is_stale => pager.lines = diff_lines(model, sheet),
         Subject::Status => pager.lines = status_lines(model, sheet),
         Subject::Help | Subject::Diff => {}
@@ -69,16 +55,18 @@ fn append_cells(pager: &mut Pager, cells: &[Cell], sheet: Sheet<'_>) {
     pager.cells = cells.len();
 }
 
-fn help_lines(sheet: Sheet<'_>) -> Vec<Line<'static>> {
-    let mut lines = vec![heading(sheet, "keys")];
-    for (key, about) in KEYS {
-        lines.extend(entry(sheet, key, about));
-    }
-    lines.push(Line::default());
-    lines.push(heading(sheet, "commands"));
+fn help_lines(model: &Model, sheet: Sheet<'_>) -> Vec<Line<'static>> {
+    let mut lines = vec![heading(sheet, "commands")];
     for command in COMMANDS {
         let name = format!("/{} {}", command.name, command.argument);
         lines.extend(entry(sheet, name.trim_end(), command.about));
+    }
+    for section in model.keymap.help(Keyboard::Plain) {
+        lines.push(Line::default());
+        lines.push(heading(sheet, section.title));
+        for row in section.rows {
+            lines.extend(entry(sheet, &row.keys, row.what));
+        }
     }
     lines
 }
@@ -139,7 +127,10 @@ fn status_lines(model: &Model, sheet: Sheet<'_>) -> Vec<Line<'static>> {
         ),
     );
     if let Some(window) = session.context_window.filter(|window| *window > 0) {
-        put("context", format!("{} of {}", short_number(session.context_tokens), short_number(window)));
+        put(
+            "context",
+            format!("{} of {}", short_number(session.context_tokens), short_number(window)),
+        );
     }
     put("waiting", counted(model.queue.len(), "message"));
     for (process, command) in &session.processes {
@@ -162,5 +153,5 @@ fn entry(sheet: Sheet<'_>, name: &str, about: &str) -> Vec<Line<'static>> {
         span(sheet.theme, Role::Text, " ".repeat(padding)),
         span(sheet.theme, Role::Text, clean_line(about)),
     ]);
-    crate::frontend::tui::standin::wrap::wrap_with(&line, sheet.width, "  ", "      ")
+    crate::frontend::tui::wrap::wrap_with(&line, sheet.width, "  ", "      ")
 }

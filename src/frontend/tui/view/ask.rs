@@ -4,15 +4,19 @@
 
 use ratatui::text::{Line, Span};
 
-use crate::frontend::tui::asking::{OpenAsk, Writing};
-use crate::frontend::tui::cells::frame::{DEEPER, GUTTER, block, clean_line, paragraph, short_path, span};
+use crate::frontend::tui::asking::{Choice, OpenAsk, Writing};
 use crate::frontend::tui::cells::Sheet;
+use crate::frontend::tui::cells::assistant::{text_width, with_gutter};
+use crate::frontend::tui::cells::frame::{
+    DEEPER, GUTTER, block, clean_line, paragraph, span, with_right,
+};
+use crate::frontend::tui::diff::{Fold, View, render_change, render_diff};
 use crate::frontend::tui::model::Model;
-use crate::frontend::tui::standin::wrap::{width, wrap_with};
 use crate::frontend::tui::theme::Role;
 use crate::frontend::tui::view::live::Foot;
+use crate::frontend::tui::wrap::{width, wrap_with};
 use crate::protocol::{
-    AnswerScope, Ask, ChangeKind, CommandLine, Effect, FileChange, Network, Reach, SandboxMode,
+    AnswerScope, Ask, CommandLine, Effect, FileChange, Network, Reach, SandboxMode,
 };
 
 /// Rows of the status line and its rule, and the row of the conversation that stays in sight.
@@ -45,11 +49,7 @@ pub(super) fn foot(model: &Model, room: usize) -> Foot {
     let top = ask.top.min(total.saturating_sub(height));
     let mut lines: Vec<Line<'static>> = text.into_iter().skip(top).take(height).collect();
     if total > height {
-        let note = format!(
-            "{GUTTER}lines {}–{} of {total} · PgDn and PgUp",
-            top + 1,
-            top + height
-        );
+        let note = format!("{GUTTER}lines {}–{} of {total} · PgDn and PgUp", top + 1, top + height);
         lines.push(Line::from(span(model.theme, Role::Warn, note)));
     }
     let keys = keys(model, ask, total > height && ask.seen.max(top + height) < total);
@@ -144,7 +144,7 @@ fn head(
         true => Vec::new(),
         false => vec![span(model.theme, Role::Dim, right.join(" · "))],
     };
-    crate::frontend::tui::cells::frame::with_right(model.sheet(), left, right)
+    with_right(model.sheet(), left, right)
 }
 
 /// Returns what would happen, whole.
@@ -179,39 +179,14 @@ fn what_lines(sheet: Sheet<'_>, effect: &Effect, shown: &str) -> Vec<Line<'stati
 }
 
 fn change_lines(sheet: Sheet<'_>, change: &FileChange) -> Vec<Line<'static>> {
-    let mut name = short_path(&change.path, sheet.cwd);
-    if let Some(to) = &change.move_to {
-        name.push_str(&format!(" → {}", short_path(to, sheet.cwd)));
-    }
-    let kind = match change.kind {
-        ChangeKind::Add => "  new, or replaced whole",
-        ChangeKind::Delete => "  deleted",
-        ChangeKind::Update => "",
-    };
-    let head = Line::from(vec![
-        span(sheet.theme, Role::Text, name),
-        span(sheet.theme, Role::Dim, kind),
-    ]);
-    let mut lines = wrap_with(&head, sheet.width, GUTTER, DEEPER);
-    if !change.diff.is_empty() {
-        lines.extend(patch_lines(sheet, &change.diff));
-    }
-    lines
+    let view = View { width: text_width(sheet.width), theme: sheet.theme, fold: Fold::All };
+    with_gutter(render_change(change, sheet.cwd, view), sheet.width)
 }
 
-/// Returns the lines of a patch as it has them, in colour.
+/// Returns the lines of a part of a patch.
 fn patch_lines(sheet: Sheet<'_>, text: &str) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
-    for line in text.trim_end_matches('\n').split('\n') {
-        let role = match line.bytes().next() {
-            Some(b'+') => Role::Added,
-            Some(b'-') => Role::Removed,
-            Some(b'@' | b'*') => Role::Dim,
-            _ => Role::Text,
-        };
-        lines.extend(block(sheet, role, line, (DEEPER, "      ")));
-    }
-    lines
+    let lines = render_diff(text, text_width(sheet.width), sheet.theme, Fold::All);
+    with_gutter(lines, sheet.width)
 }
 
 /// Returns where it runs and what it reaches.
@@ -234,8 +209,11 @@ fn around_lines(model: &Model, effect: &Effect, reach: &Reach) -> Vec<Line<'stat
             (true, _) => "can write everywhere you can".to_owned(),
             (false, SandboxMode::ReadOnly) => "can write nothing".to_owned(),
             (false, _) => {
-                let roots: Vec<String> =
-                    reach.roots.iter().map(|root| clean_line(&root.display().to_string())).collect();
+                let roots: Vec<String> = reach
+                    .roots
+                    .iter()
+                    .map(|root| clean_line(&root.display().to_string()))
+                    .collect();
                 format!("can write in {}", roots.join(", "))
             }
         });
@@ -252,72 +230,87 @@ fn keys(model: &Model, ask: &OpenAsk, is_unread: bool) -> Foot {
     if let Some(writing) = &ask.writing {
         return writing_rows(model, writing);
     }
-    let entries: Vec<(&str, String)> = match &ask.question {
+    let entries: Vec<Key> = match &ask.question {
         Ask::Approval { .. } if ask.has_parts() => vec![
-            ("y", "take".to_owned()),
-            ("n", "leave".to_owned()),
-            ("a", "take all".to_owned()),
-            ("d", "leave all".to_owned()),
-            ("j k", "move".to_owned()),
-            ("t", "no, and say why".to_owned()),
-            ("enter", format!("apply ({} of {} taken)", ask.parts_taken(), ask.taken.len())),
+            plain("y", "take it"),
+            plain("n", "leave it"),
+            plain("a", "take all"),
+            plain("d", "leave all"),
+            plain("j k", "next, before"),
+            plain("enter", format!("apply ({} of {} taken)", ask.parts_taken(), ask.taken.len())),
+            plain("t", "none, and tell it what to do instead"),
+            plain("esc", "none, and stop"),
         ],
         Ask::Approval { .. } => approval_keys(ask),
         Ask::Question { options, .. } => vec![
-            ("1-9", format!("one of the {}", options.len())),
-            ("t", "type an answer".to_owned()),
-            ("esc", "no answer".to_owned()),
+            plain("1-9", format!("one of the {}", options.len())),
+            plain("t", "type an answer"),
+            plain("esc", "no answer"),
         ],
-        Ask::Elicitation { .. } => vec![("n", "do not answer".to_owned())],
+        Ask::Elicitation { .. } => vec![plain("n", "do not answer")],
     };
     let mut lines = vec![Line::default()];
     lines.extend(key_rows(model, &entries, is_unread));
     Foot { lines, cursor: None }
 }
 
-fn approval_keys(ask: &OpenAsk) -> Vec<(&'static str, String)> {
-    let mut keys = vec![("y", "yes, once".to_owned())];
-    let scopes = [
-        ("s", AnswerScope::Session, "yes, this session"),
-        ("p", AnswerScope::Project, "yes, always in this project"),
-        ("a", AnswerScope::Always, "yes, always everywhere"),
-    ];
-    for (key, scope, words) in scopes {
-        if ask.offers(scope) {
-            keys.push((key, words.to_owned()));
-        }
-    }
-    if ask.command().is_some() {
-        keys.push(("e", "edit it first".to_owned()));
-    }
-    keys.push(("n", "no".to_owned()));
-    keys.push(("t", "no, and tell it what to do instead".to_owned()));
-    keys.push(("esc", "no, and stop".to_owned()));
-    keys
+fn approval_keys(ask: &OpenAsk) -> Vec<Key> {
+    let word = |choice: Choice| match choice {
+        Choice::Allow(AnswerScope::Once) => ("y", "yes, once"),
+        Choice::Allow(AnswerScope::Session) => ("s", "yes, this session"),
+        Choice::Allow(AnswerScope::Project) => ("p", "yes, always in this project"),
+        Choice::Allow(AnswerScope::Always) => ("", "yes, always everywhere"),
+        Choice::Edit => ("e", "edit it first"),
+        Choice::Decline => ("n", "no"),
+        Choice::Tell => ("t", "no, and tell it what to do instead"),
+        Choice::Abort => ("esc", "no, and stop"),
+    };
+    let marked = ask.marked_choice();
+    let key = |choice: Choice| {
+        let (key, words) = word(choice);
+        Key { key, words: words.to_owned(), is_marked: choice == marked }
+    };
+    ask.choices().into_iter().map(key).collect()
 }
 
-/// Returns the keys in rows, as many beside each other as there is room for.
-fn key_rows(model: &Model, entries: &[(&str, String)], is_unread: bool) -> Vec<Line<'static>> {
-    let role = if is_unread { Role::Dim } else { Role::Text };
+/// A key and what it does.
+struct Key {
+    key: &'static str,
+    words: String,
+    is_marked: bool,
+}
+
+fn plain(key: &'static str, words: impl Into<String>) -> Key {
+    Key { key, words: words.into(), is_marked: false }
+}
+
+/// Returns the keys in columns, as many beside each other as there is room for.
+fn key_rows(model: &Model, entries: &[Key], is_unread: bool) -> Vec<Line<'static>> {
     let room = usize::from(model.size.width);
-    let mut rows: Vec<Line<'static>> = Vec::new();
-    let mut spans: Vec<Span<'static>> = Vec::new();
-    let mut used = 0;
-    for (key, words) in entries {
-        let entry = width(key) + 2 + width(words);
-        let gap = if spans.is_empty() { 2 } else { 3 };
-        if used + gap + entry > room && !spans.is_empty() {
-            rows.push(Line::from(std::mem::take(&mut spans)));
-            used = 0;
+    let key_columns = entries.iter().map(|entry| width(entry.key)).max().unwrap_or(0);
+    let columns = entries.iter().map(|entry| key_columns + 2 + width(&entry.words)).max();
+    let column = columns.unwrap_or(0) + 4;
+    let beside = (room / column.max(1)).clamp(1, 2);
+    let height = entries.len().div_ceil(beside);
+    let mut rows = Vec::new();
+    for row in 0..height {
+        let mut spans: Vec<Span<'static>> = Vec::new();
+        for entry in entries.iter().skip(row).step_by(height) {
+            let role = match (entry.is_marked, is_unread) {
+                (true, _) => Role::Accent,
+                (false, true) => Role::Dim,
+                (false, false) => Role::Text,
+            };
+            let glyph = if entry.is_marked { "› " } else { "  " };
+            let key = format!("{:<key_columns$}", entry.key);
+            let free = column.saturating_sub(key_columns + 4 + width(&entry.words));
+            spans.push(span(model.theme, Role::Accent, format!("{glyph}{key}")));
+            spans.push(span(model.theme, role, format!("  {}", entry.words)));
+            spans.push(Span::raw(" ".repeat(free)));
         }
-        let gap = if spans.is_empty() { 2 } else { 3 };
-        spans.push(Span::raw(" ".repeat(gap)));
-        spans.push(span(model.theme, Role::Accent, *key));
-        spans.push(span(model.theme, role, format!("  {words}")));
-        used += gap + entry;
+        rows.extend(wrap_with(&Line::from(spans), model.size.width, "", GUTTER));
     }
-    rows.push(Line::from(spans));
-    rows.into_iter().flat_map(|row| wrap_with(&row, model.size.width, "", GUTTER)).collect()
+    rows
 }
 
 fn writing_rows(model: &Model, writing: &Writing) -> Foot {

@@ -6,10 +6,11 @@ use ratatui::text::{Line, Span};
 use crate::frontend::tui::cells::frame::{clean_line, duration, short_number, span};
 use crate::frontend::tui::cells::tool::title_of;
 use crate::frontend::tui::model::{Model, OpenCell, Phase, TurnState};
+use crate::frontend::tui::msg::Size;
 use crate::frontend::tui::overlay::Overlay;
-use crate::frontend::tui::standin::wrap::{width, wrap_with};
 use crate::frontend::tui::theme::Role;
 use crate::frontend::tui::view::{View, ask, picker, status};
+use crate::frontend::tui::wrap::{width, wrap_with};
 
 /// Rows below which only what is typed is shown.
 const ROWS_FOR_STATUS: u16 = 5;
@@ -56,16 +57,21 @@ fn foot(model: &Model, room: usize) -> Foot {
     }
 }
 
+/// Returns the columns and rows that the composer has at most.
+pub(crate) fn composer_room(size: Size) -> (u16, u16) {
+    (size.width.saturating_sub(2).max(1), (size.height.saturating_sub(3) / 2).max(1))
+}
+
 fn composer(model: &Model, room: usize) -> Foot {
-    let inner = model.size.width.saturating_sub(2).max(1);
+    let (inner, height_max) = composer_room(model.size);
     let has_blank = room > 2;
-    let height_max = (room / 2).max(1);
-    let view = model.composer.view(inner, u16::try_from(height_max).unwrap_or(1), model.theme);
+    let view = model.composer.view(inner, height_max, model.theme);
     let mut lines = Vec::new();
     if has_blank {
         lines.push(Line::default());
     }
-    let above = u16::from(has_blank);
+    lines.extend(completion_rows(model));
+    let above = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let count = view.lines.len();
     for (index, line) in view.lines.into_iter().enumerate() {
         let glyph = if index == 0 { "› " } else { "  " };
@@ -78,6 +84,33 @@ fn composer(model: &Model, room: usize) -> Foot {
     }
     let cursor = (view.cursor.0.saturating_add(2), view.cursor.1.saturating_add(above));
     Foot { lines, cursor: Some(cursor) }
+}
+
+/// Returns the list of what could be completed.
+fn completion_rows(model: &Model) -> Vec<Line<'static>> {
+    /// Rows of the list.
+    const ROWS_MAX: usize = 8;
+    let Some(completion) = &model.completion else { return Vec::new() };
+    if completion.is_waiting {
+        let note = span(model.theme, Role::Dim, "  looking at the files");
+        return vec![one_row(model, vec![note])];
+    }
+    let names = completion.items.iter().map(|item| width(&item.name)).max().unwrap_or(0);
+    let top = (completion.at + 1).saturating_sub(ROWS_MAX);
+    let mut rows = Vec::new();
+    for (index, item) in completion.items.iter().enumerate().skip(top).take(ROWS_MAX) {
+        let (glyph, role) = match index == completion.at {
+            true => ("› ", Role::Accent),
+            false => ("  ", Role::Text),
+        };
+        let free = names.saturating_sub(width(&item.name)) + 2;
+        let spans = vec![
+            span(model.theme, role, format!("{glyph}{}", clean_line(&item.name))),
+            span(model.theme, Role::Dim, format!("{}{}", " ".repeat(free), item.about)),
+        ];
+        rows.push(one_row(model, spans));
+    }
+    rows
 }
 
 /// Says at the right end of the composer how many messages wait.
@@ -126,10 +159,10 @@ fn live_rows(model: &Model) -> Vec<Line<'static>> {
         {
             lines.push(Line::default());
             let head = clean_line(cell.command.trim().lines().next().unwrap_or_default());
-            lines.push(one_row(model, vec![
-                span(model.theme, Role::Accent, "  $ "),
-                span(model.theme, Role::Text, head),
-            ]));
+            lines.push(one_row(
+                model,
+                vec![span(model.theme, Role::Accent, "  $ "), span(model.theme, Role::Text, head)],
+            ));
             for text in cell.printed.last(OUTPUT_LINES) {
                 let text = format!("    {}", clean_line(&text));
                 lines.push(one_row(model, vec![span(model.theme, Role::Dim, text)]));

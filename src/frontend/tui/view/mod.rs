@@ -15,6 +15,7 @@ use crate::frontend::tui::model::Model;
 use crate::frontend::tui::overlay::Overlay;
 
 pub(crate) use ask::ask_text_height;
+pub(crate) use live::composer_room;
 pub(crate) use pager::pager_height;
 pub(crate) use status::{approval_word, place, sandbox_word};
 

@@ -64,11 +64,16 @@ fn marked(line: &Line<'static>, words: &str) -> Line<'static> {
         // Lower case can be longer; then the places do not fit and the whole span is marked.
         let fits = lower.len() == text.len();
         match lower.find(words) {
-            Some(at) if fits && text.is_char_boundary(at) && text.is_char_boundary(at + words.len()) => {
+            Some(at)
+                if fits && text.is_char_boundary(at) && text.is_char_boundary(at + words.len()) =>
+            {
                 let (before, rest) = text.split_at(at);
                 let (hit, after) = rest.split_at(words.len());
                 spans.push(Span::styled(before.to_owned(), part.style));
-                spans.push(Span::styled(hit.to_owned(), part.style.add_modifier(Modifier::REVERSED)));
+                spans.push(Span::styled(
+                    hit.to_owned(),
+                    part.style.add_modifier(Modifier::REVERSED),
+                ));
                 spans.push(Span::styled(after.to_owned(), part.style));
             }
             Some(_) => spans.push(part.clone().style(part.style.add_modifier(Modifier::REVERSED))),

@@ -30,10 +30,13 @@ pub(super) fn foot(model: &Model, picker: &Picker, room: usize) -> Foot {
             true => String::new(),
             false => format!("  {}", clean_line(&item.about)),
         };
-        lines.push(one_row(model, vec![
-            span(model.theme, role, format!("{glyph}{}{current}", clean_line(&item.name))),
-            span(model.theme, Role::Dim, about),
-        ]));
+        lines.push(one_row(
+            model,
+            vec![
+                span(model.theme, role, format!("{glyph}{}{current}", clean_line(&item.name))),
+                span(model.theme, Role::Dim, about),
+            ],
+        ));
     }
     let keys = "  enter takes it · j k move · esc leaves it as it is";
     lines.push(one_row(model, vec![span(model.theme, Role::Dim, keys)]));

@@ -4,9 +4,9 @@ use ratatui::text::Line;
 
 use crate::frontend::tui::cells::frame::{clean_line, short_number, span};
 use crate::frontend::tui::model::{Facts, Model};
-use crate::frontend::tui::standin::wrap::width;
 use crate::frontend::tui::theme::Role;
 use crate::frontend::tui::view::live::one_row;
+use crate::frontend::tui::wrap::width;
 use crate::protocol::{ApprovalPolicy, SandboxLevel, SandboxMode};
 
 /// Returns the status line. Parts that have no room are left out, the least important first.
