@@ -93,6 +93,7 @@ const FIXTURES: &[(&str, &str, &str)] = &[
     ("execpolicy", "src/policy/command/tests.rs", ""),
     ("config", "src/config/tests.rs", ""),
     ("thread_events", "src/frontend/exec/tests.rs", "events.jsonl"),
+    ("tui", "src/frontend/tui/tests.rs", "events.jsonl"),
     ("project_docs", "src/prompt/tests.rs", ""),
     ("secrets", "src/text/secrets/tests.rs", ""),
     ("conversation", "src/conversation/tests.rs", ""),

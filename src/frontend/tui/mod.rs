@@ -23,6 +23,8 @@ mod screen;
 mod signals;
 mod streaming;
 mod terminal;
+#[cfg(test)]
+mod tests;
 pub(crate) mod theme;
 mod title;
 mod update;

@@ -155,7 +155,7 @@ fn script_lines(sheet: Sheet<'_>, command: &str, right: Vec<Span<'static>>) -> V
         lines.extend(block(sheet, Role::Text, line, (DEEPER, DEEPER)));
     }
     if shown < rest.len() {
-        lines.push(more_note(sheet.theme, rest.len() - shown));
+        lines.extend(more_note(sheet, rest.len() - shown));
     }
     lines
 }
@@ -167,7 +167,7 @@ fn output_lines(sheet: Sheet<'_>, printed: &Printed, fold: &Fold) -> Vec<Line<'s
     if sheet.folds == Folds::Closed && count > fold.whole {
         let tail = kept.len().saturating_sub(fold.tail);
         let mut lines: Vec<Line<'static>> = kept.iter().take(fold.head).flat_map(show).collect();
-        lines.push(more_note(sheet.theme, count - fold.head - fold.tail));
+        lines.extend(more_note(sheet, count - fold.head - fold.tail));
         lines.extend(kept.iter().skip(tail).flat_map(show));
         return lines;
     }
@@ -175,8 +175,8 @@ fn output_lines(sheet: Sheet<'_>, printed: &Printed, fold: &Fold) -> Vec<Line<'s
     for (index, line) in kept.iter().enumerate() {
         if let Some((at, dropped)) = gap.filter(|(at, _)| *at == index) {
             debug_assert_eq!(at, index);
-            let note = format!("{DEEPER}… {} not kept", counted(dropped, "line"));
-            lines.push(Line::from(span(sheet.theme, Role::Dim, note)));
+            let note = format!("… {} not kept", counted(dropped, "line"));
+            lines.extend(block(sheet, Role::Dim, &note, (DEEPER, DEEPER)));
         }
         lines.extend(show(line));
     }
@@ -184,9 +184,9 @@ fn output_lines(sheet: Sheet<'_>, printed: &Printed, fold: &Fold) -> Vec<Line<'s
 }
 
 /// Returns the line that says how much is folded.
-pub(crate) fn more_note(theme: Theme, count: usize) -> Line<'static> {
-    let note = format!("{DEEPER}… {} more (Ctrl-T)", counted(count, "line"));
-    Line::from(span(theme, Role::Dim, note))
+pub(crate) fn more_note(sheet: Sheet<'_>, count: usize) -> Vec<Line<'static>> {
+    let note = format!("… {} more (Ctrl-T)", counted(count, "line"));
+    block(sheet, Role::Dim, &note, (DEEPER, DEEPER))
 }
 
 impl CommandEnd {

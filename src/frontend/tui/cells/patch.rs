@@ -3,7 +3,7 @@
 use ratatui::text::Line;
 
 use crate::frontend::tui::cells::assistant::{text_width, with_gutter};
-use crate::frontend::tui::cells::frame::{counted, span};
+use crate::frontend::tui::cells::frame::{counted, paragraph};
 use crate::frontend::tui::cells::{Folds, Sheet};
 use crate::frontend::tui::diff::{Fold, View, render_change};
 use crate::frontend::tui::theme::Role;
@@ -35,8 +35,8 @@ impl PatchCell {
             lines.extend(if is_brief { head(sheet, change) } else { whole(sheet, change) });
         }
         if let more @ 1.. = self.changes.len().saturating_sub(shown) {
-            let note = format!("  ± {} more (Ctrl-T)", counted(more, "file"));
-            lines.push(Line::from(span(sheet.theme, Role::Dim, note)));
+            let note = format!("± {} more (Ctrl-T)", counted(more, "file"));
+            lines.extend(paragraph(sheet, Role::Dim, &note));
         }
         lines
     }

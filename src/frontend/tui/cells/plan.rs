@@ -21,8 +21,8 @@ impl PlanCell {
     /// Returns its lines.
     pub(crate) fn lines(&self, sheet: Sheet<'_>) -> Vec<Line<'static>> {
         let done = self.steps.iter().filter(|step| step.status == PlanStatus::Completed).count();
-        let head = format!("  plan  {done} of {}", self.steps.len());
-        let mut lines = vec![Line::from(span(sheet.theme, Role::Dim, head))];
+        let head = format!("plan  {done} of {}", self.steps.len());
+        let mut lines = paragraph(sheet, Role::Dim, &head);
         if let Some(why) = self.explanation.as_deref().filter(|why| !why.trim().is_empty()) {
             lines.extend(paragraph(sheet, Role::Dim, why));
         }

@@ -2,7 +2,7 @@
 
 use ratatui::text::Line;
 
-use crate::frontend::tui::cells::frame::{GUTTER, duration, paragraph, span};
+use crate::frontend::tui::cells::frame::{duration, paragraph};
 use crate::frontend::tui::cells::{Folds, Sheet};
 use crate::frontend::tui::theme::Role;
 
@@ -23,8 +23,8 @@ impl ReasoningCell {
             (Folds::Closed, false) => " (Ctrl-T)",
             (Folds::Open, _) | (_, true) => "",
         };
-        let note = format!("{GUTTER}thought{time}{more}");
-        let mut lines = vec![Line::from(span(sheet.theme, Role::Dim, note))];
+        let note = format!("thought{time}{more}");
+        let mut lines = paragraph(sheet, Role::Dim, &note);
         if sheet.folds == Folds::Open && !self.text.is_empty() {
             lines.extend(paragraph(sheet, Role::Dim, &self.text));
         }

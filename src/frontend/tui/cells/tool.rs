@@ -5,7 +5,7 @@
 
 use ratatui::text::Line;
 
-use crate::frontend::tui::cells::command::CommandEnd;
+use crate::frontend::tui::cells::command::{CommandEnd, more_note};
 use crate::frontend::tui::cells::frame::{DEEPER, block, clean_line, short_path, span, with_right};
 use crate::frontend::tui::cells::{Folds, Sheet};
 use crate::frontend::tui::theme::Role;
@@ -53,7 +53,7 @@ impl ToolCell {
             let more = all.len().saturating_sub(shown);
             lines.extend(all.into_iter().take(shown));
             if more > 0 {
-                lines.push(crate::frontend::tui::cells::command::more_note(sheet.theme, more));
+                lines.extend(more_note(sheet, more));
             }
         }
         lines

@@ -2,7 +2,7 @@
 
 use ratatui::text::Line;
 
-use crate::frontend::tui::cells::frame::{clean, span};
+use crate::frontend::tui::cells::frame::{clean, paragraph, span};
 use crate::frontend::tui::cells::{Folds, Sheet};
 use crate::frontend::tui::theme::Role;
 use crate::frontend::tui::wrap::wrap_with;
@@ -35,8 +35,8 @@ impl UserCell {
             lines.extend(wrap_with(&line, sheet.width, first, "  "));
         }
         if shown < all.len() {
-            let note = format!("  … {} lines more (Ctrl-T)", all.len() - shown);
-            lines.push(Line::from(span(sheet.theme, Role::Dim, note)));
+            let note = format!("… {} lines more (Ctrl-T)", all.len() - shown);
+            lines.extend(paragraph(sheet, Role::Dim, &note));
         }
         for image in &self.images {
             let note = format!("  [image {}]", clean(image));

@@ -21,6 +21,8 @@ use crate::protocol::{
 
 /// Rows of the status line and its rule, and the row of the conversation that stays in sight.
 const ROWS_AROUND: u16 = 3;
+/// Rows below which the keys have short words, so that what is asked has room.
+const ROWS_FOR_WORDS: u16 = 18;
 
 /// Returns how many lines the text of the question has, and how many of them fit.
 pub(crate) fn ask_text_height(model: &Model) -> (usize, usize) {
@@ -62,7 +64,10 @@ pub(super) fn foot(model: &Model, room: usize) -> Foot {
 /// Returns the whole text of the question.
 fn text(model: &Model, ask: &OpenAsk) -> Vec<Line<'static>> {
     let sheet = model.sheet();
-    let mut lines = vec![Line::default()];
+    let mut lines = Vec::new();
+    if model.size.height >= ROWS_FOR_WORDS {
+        lines.push(Line::default());
+    }
     match &ask.question {
         Ask::Approval { effect, shown, asked_by, rule, reason, reach, hunks, .. } => {
             lines.extend(head(model, ask, effect, reach, asked_by));
@@ -77,7 +82,10 @@ fn text(model: &Model, ask: &OpenAsk) -> Vec<Line<'static>> {
             lines.extend(around_lines(model, effect, reach));
             let rule = rule.as_deref().map(|rule| format!(" (rule {rule})")).unwrap_or_default();
             lines.extend(paragraph(sheet, Role::Dim, &format!("why it asks: {reason}{rule}")));
-            if let Effect::Run { escalate: Some(wish), .. } = effect {
+            // Where the reason quotes the model already, once is enough.
+            if let Effect::Run { escalate: Some(wish), .. } = effect
+                && !reason.contains(&wish.reason)
+            {
                 lines.extend(paragraph(sheet, Role::Dim, &format!("it says: {}", wish.reason)));
             }
         }
@@ -231,44 +239,51 @@ fn keys(model: &Model, ask: &OpenAsk, is_unread: bool) -> Foot {
         return writing_rows(model, writing);
     }
     let entries: Vec<Key> = match &ask.question {
-        Ask::Approval { .. } if ask.has_parts() => vec![
-            plain("y", "take it"),
-            plain("n", "leave it"),
-            plain("a", "take all"),
-            plain("d", "leave all"),
-            plain("j k", "next, before"),
-            plain("enter", format!("apply ({} of {} taken)", ask.parts_taken(), ask.taken.len())),
-            plain("t", "none, and tell it what to do instead"),
-            plain("esc", "none, and stop"),
-        ],
+        Ask::Approval { .. } if ask.has_parts() => part_keys(ask),
         Ask::Approval { .. } => approval_keys(ask),
         Ask::Question { options, .. } => vec![
-            plain("1-9", format!("one of the {}", options.len())),
-            plain("t", "type an answer"),
-            plain("esc", "no answer"),
+            plain("1-9", format!("one of the {}", options.len()), "one"),
+            plain("t", "type an answer", "type"),
+            plain("esc", "no answer", "none"),
         ],
-        Ask::Elicitation { .. } => vec![plain("n", "do not answer")],
+        Ask::Elicitation { .. } => vec![plain("n", "do not answer", "none")],
     };
     let mut lines = vec![Line::default()];
     lines.extend(key_rows(model, &entries, is_unread));
     Foot { lines, cursor: None }
 }
 
+fn part_keys(ask: &OpenAsk) -> Vec<Key> {
+    let apply = format!("apply ({} of {} taken)", ask.parts_taken(), ask.taken.len());
+    let words = |on: &'static str, off: &'static str, is_on: bool| if is_on { on } else { off };
+    let now = ask.taken.get(ask.part).copied().flatten();
+    vec![
+        plain("y", words("take it (taken)", "take it", now == Some(true)), "take"),
+        plain("n", words("leave it (left)", "leave it", now == Some(false)), "leave"),
+        plain("a", "take all", "all"),
+        plain("d", "leave all", "none"),
+        plain("j k", "next, before", "move"),
+        plain("enter", apply, "apply"),
+        plain("t", "none, and tell it what to do instead", "tell"),
+        plain("esc", "none, and stop", "stop"),
+    ]
+}
+
 fn approval_keys(ask: &OpenAsk) -> Vec<Key> {
     let word = |choice: Choice| match choice {
-        Choice::Allow(AnswerScope::Once) => ("y", "yes, once"),
-        Choice::Allow(AnswerScope::Session) => ("s", "yes, this session"),
-        Choice::Allow(AnswerScope::Project) => ("p", "yes, always in this project"),
-        Choice::Allow(AnswerScope::Always) => ("", "yes, always everywhere"),
-        Choice::Edit => ("e", "edit it first"),
-        Choice::Decline => ("n", "no"),
-        Choice::Tell => ("t", "no, and tell it what to do instead"),
-        Choice::Abort => ("esc", "no, and stop"),
+        Choice::Allow(AnswerScope::Once) => ("y", "yes, once", "yes"),
+        Choice::Allow(AnswerScope::Session) => ("s", "yes, this session", "session"),
+        Choice::Allow(AnswerScope::Project) => ("p", "yes, always in this project", "project"),
+        Choice::Allow(AnswerScope::Always) => ("", "yes, always everywhere", "always"),
+        Choice::Edit => ("e", "edit it first", "edit"),
+        Choice::Decline => ("n", "no", "no"),
+        Choice::Tell => ("t", "no, and tell it what to do instead", "tell"),
+        Choice::Abort => ("esc", "no, and stop", "stop"),
     };
     let marked = ask.marked_choice();
     let key = |choice: Choice| {
-        let (key, words) = word(choice);
-        Key { key, words: words.to_owned(), is_marked: choice == marked }
+        let (key, words, short) = word(choice);
+        Key { key, words: words.to_owned(), short, is_marked: choice == marked }
     };
     ask.choices().into_iter().map(key).collect()
 }
@@ -277,40 +292,73 @@ fn approval_keys(ask: &OpenAsk) -> Vec<Key> {
 struct Key {
     key: &'static str,
     words: String,
+    /// Where there is little room.
+    short: &'static str,
     is_marked: bool,
 }
 
-fn plain(key: &'static str, words: impl Into<String>) -> Key {
-    Key { key, words: words.into(), is_marked: false }
+fn plain(key: &'static str, words: impl Into<String>, short: &'static str) -> Key {
+    Key { key, words: words.into(), short, is_marked: false }
 }
 
-/// Returns the keys in columns, as many beside each other as there is room for.
+/// Returns the keys: in two columns, or close together where there is little room.
 fn key_rows(model: &Model, entries: &[Key], is_unread: bool) -> Vec<Line<'static>> {
-    let room = usize::from(model.size.width);
     let key_columns = entries.iter().map(|entry| width(entry.key)).max().unwrap_or(0);
-    let columns = entries.iter().map(|entry| key_columns + 2 + width(&entry.words)).max();
-    let column = columns.unwrap_or(0) + 4;
-    let beside = (room / column.max(1)).clamp(1, 2);
-    let height = entries.len().div_ceil(beside);
-    let mut rows = Vec::new();
-    for row in 0..height {
+    let height = entries.len().div_ceil(2).max(1);
+    let columns: Vec<usize> = entries
+        .chunks(height)
+        .map(|part| part.iter().map(|entry| key_columns + 4 + width(&entry.words)).max())
+        .map(|columns| columns.unwrap_or(0) + 2)
+        .collect();
+    let fits = columns.iter().sum::<usize>() <= usize::from(model.size.width);
+    if !fits || model.size.height < ROWS_FOR_WORDS {
+        return close_rows(model, entries, is_unread);
+    }
+    let row = |row: usize| {
         let mut spans: Vec<Span<'static>> = Vec::new();
-        for entry in entries.iter().skip(row).step_by(height) {
-            let role = match (entry.is_marked, is_unread) {
-                (true, _) => Role::Accent,
-                (false, true) => Role::Dim,
-                (false, false) => Role::Text,
-            };
-            let glyph = if entry.is_marked { "› " } else { "  " };
+        for (entry, columns) in entries.iter().skip(row).step_by(height).zip(&columns) {
+            let free = columns.saturating_sub(key_columns + 4 + width(&entry.words));
             let key = format!("{:<key_columns$}", entry.key);
-            let free = column.saturating_sub(key_columns + 4 + width(&entry.words));
-            spans.push(span(model.theme, Role::Accent, format!("{glyph}{key}")));
-            spans.push(span(model.theme, role, format!("  {}", entry.words)));
+            spans.extend(key_spans(model, entry, (&key, "  ", &entry.words), is_unread));
             spans.push(Span::raw(" ".repeat(free)));
         }
-        rows.extend(wrap_with(&Line::from(spans), model.size.width, "", GUTTER));
+        Line::from(spans)
+    };
+    (0..height).map(row).collect()
+}
+
+/// Returns the keys one after the other, in as few rows as they need.
+fn close_rows(model: &Model, entries: &[Key], is_unread: bool) -> Vec<Line<'static>> {
+    let mut rows = Vec::new();
+    let mut spans: Vec<Span<'static>> = Vec::new();
+    let mut used = 0;
+    for entry in entries {
+        let columns = width(entry.key) + width(entry.short) + 3;
+        if used + columns > usize::from(model.size.width) && used > 0 {
+            rows.push(Line::from(std::mem::take(&mut spans)));
+            used = 0;
+        }
+        used += columns;
+        spans.extend(key_spans(model, entry, (entry.key, " ", entry.short), is_unread));
     }
+    rows.push(Line::from(spans));
     rows
+}
+
+fn key_spans(
+    model: &Model,
+    entry: &Key,
+    (key, gap, words): (&str, &str, &str),
+    is_unread: bool,
+) -> [Span<'static>; 2] {
+    let role = match (entry.is_marked, is_unread) {
+        (true, _) => Role::Accent,
+        (false, true) => Role::Dim,
+        (false, false) => Role::Text,
+    };
+    let glyph = if entry.is_marked { "› " } else { "  " };
+    let key = span(model.theme, Role::Accent, format!("{glyph}{key}"));
+    [key, span(model.theme, role, format!("{gap}{words}"))]
 }
 
 fn writing_rows(model: &Model, writing: &Writing) -> Foot {
