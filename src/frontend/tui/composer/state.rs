@@ -221,9 +221,13 @@ impl Composer {
         outcome
     }
 
-    /// Puts admitted text at the cursor.
+    /// Puts text at the cursor.
     fn put(&mut self, text: &str, run: Run) -> Outcome {
         let text = self.tokens.admit(text).into_owned();
+        self.put_admitted(&text, run)
+    }
+
+    fn put_admitted(&mut self, text: &str, run: Run) -> Outcome {
         if text.is_empty() {
             return Outcome::Nothing;
         }
@@ -231,7 +235,7 @@ impl Composer {
             return Outcome::Full;
         }
         let at = self.buffer.cursor();
-        self.buffer.replace(at..at, &text, run);
+        self.buffer.replace(at..at, text, run);
         Outcome::Edited
     }
 

@@ -74,6 +74,13 @@ pub(crate) fn typed(key: KeyEvent) -> Option<char> {
     }
 }
 
+/// Returns the event of a key as configuration writes it, for the keys of fixtures.
+#[cfg(test)]
+pub(crate) fn key_event(text: &str) -> KeyEvent {
+    let chord = Chord::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"));
+    KeyEvent::new(chord.code, chord.modifiers)
+}
+
 /// Some terminals report the unshifted letter beside the modifier.
 fn shifted(c: char, key: KeyEvent) -> char {
     if key.modifiers.contains(KeyModifiers::SHIFT) { c.to_ascii_uppercase() } else { c }
