@@ -186,7 +186,7 @@ proptest! {
 
     #[test]
     fn what_is_taken_is_what_was_typed_and_pasted(
-        parts in proptest::collection::vec((0..3u8, long_text()), 0..8),
+        parts in proptest::collection::vec((0..4u8, long_text()), 0..8),
     ) {
         let mut composer = Composer::new();
         let mut written = String::new();
@@ -194,6 +194,7 @@ proptest! {
             match how {
                 0 => composer.insert(text),
                 1 => composer.paste(text),
+                2 => composer.set_text(&(composer.text() + text)),
                 _ => composer.paste_more(text),
             };
             composer.apply(Action::TextEnd);
@@ -297,22 +298,13 @@ fn steps(composer: &mut Composer, doing: impl FnOnce(&mut Composer)) -> usize {
 
 #[test]
 fn a_key_in_a_line_of_a_megabyte_is_bounded_work() {
-    let lines = [
-        "some words and more ",
-        "x",
-        "你",
-        "e\u{301}",
-        "👩\u{200D}👩\u{200D}👦",
-        "\t",
-        "\n",
-        "a\n",
-    ];
-    for piece in lines {
+    let pieces = ["some words and more ", "你", "e\u{301}", "👩\u{200D}👩\u{200D}👦", "\n"];
+    for piece in pieces {
         let mut composer = Composer::new();
         composer.fit(80, 20);
         let whole = piece.repeat((1 << 20) / piece.len());
         assert_eq!(composer.set_text(&whole), Outcome::Edited);
-        for place in [0, whole.len() / 2, whole.len()] {
+        for place in [whole.len() / 2, whole.len()] {
             composer.buffer.move_to(place);
             let word = piece.contains(char::is_whitespace);
             for action in ACTIONS {

@@ -173,8 +173,11 @@ impl Composer {
         let whole = so_far + &text;
         let long =
             whole.lines().count() > PASTE_LINES_MAX || whole.chars().nth(PASTE_CHARS_MAX).is_some();
-        let outcome =
-            if long { self.fold(start..cursor, &whole) } else { self.put(&text, Run::Pasting) };
+        let outcome = if long {
+            self.fold(start..cursor, &whole)
+        } else {
+            self.put_admitted(&text, Run::Pasting)
+        };
         self.last = Last::Paste(start..self.buffer.cursor());
         self.goal = None;
         self.settle();
@@ -241,7 +244,8 @@ impl Composer {
 
     /// Replaces everything, as one step that can be undone; images stay where their labels do.
     pub(crate) fn set_text(&mut self, text: &str) -> Outcome {
-        let text = self.tokens.relink(text, self.buffer.text());
+        let text = self.tokens.admit(text).into_owned();
+        let text = self.tokens.relink(&text, self.buffer.text());
         self.put_whole(&text)
     }
 

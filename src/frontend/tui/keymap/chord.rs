@@ -203,6 +203,7 @@ fn parse_key(text: &str) -> Result<KeyCode, String> {
     match (characters.next(), characters.next()) {
         (Some(c), None) if !c.is_control() && !c.is_whitespace() => Ok(KeyCode::Char(c)),
         (None, _) => Err("a key is missing".to_owned()),
+        _ if text.ends_with(['-', '+']) => Err(format!("a key is missing after `{text}`")),
         _ => Err(format!(
             "`{text}` is not a key: use one character, f1 to f12, or a name such as enter, esc, tab, space, up, pagedown"
         )),

@@ -89,10 +89,10 @@ impl Keymap {
             })
         });
         keymap.bindings.splice(0..0, own);
-        for action in ALWAYS_BOUND {
-            if !keymap.bindings.iter().any(|binding| binding.action == *action) {
-                errors.push(KeymapError::Unreachable { action: name_of(*action) });
-            }
+        if errors.is_empty() {
+            let bound = |action| keymap.bindings.iter().any(|binding| binding.action == action);
+            let unbound = ALWAYS_BOUND.iter().filter(|action| !bound(**action));
+            errors.extend(unbound.map(|a| KeymapError::Unreachable { action: name_of(*a) }));
         }
         if errors.is_empty() { Ok(keymap) } else { Err(errors) }
     }

@@ -1,7 +1,8 @@
 //! Tests of the keymap: what users write, what terminals send, and the table itself.
 //!
 //! A case of `tests/fixtures/keymap` is `keys.txt`: lines `NAME = KEYS, KEYS` as the user writes
-//! them, then lines `press CONTEXT KEYS`; `expected.txt` has the errors, or what each press does.
+//! them, then lines `press CONTEXT KEYS` and `help plain` or `help kitty`; `expected.txt` has the
+//! errors, or what each press does and the list for `?`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -45,11 +46,21 @@ fn press(keymap: &Keymap, line: &str) -> String {
     steps.collect::<Vec<_>>().join(" ")
 }
 
+fn help(keymap: &Keymap, keyboard: Keyboard) -> String {
+    let mut seen = String::new();
+    for section in keymap.help(keyboard) {
+        writeln!(seen, "{}", section.title).unwrap();
+        for row in section.rows {
+            writeln!(seen, "  {:<34} {}  ({})", row.keys, row.what, row.name).unwrap();
+        }
+    }
+    seen
+}
+
 #[test]
 fn cases() {
     let mut cases: Vec<PathBuf> =
         std::fs::read_dir(fixture("")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    cases.retain(|case| !case.ends_with("help_list"));
     cases.sort();
     assert!(!cases.is_empty());
     for case in cases {
@@ -66,33 +77,20 @@ fn cases() {
                 }
             }
             Ok(keymap) => {
-                for line in text.lines().filter_map(|line| line.strip_prefix("press ")) {
-                    writeln!(seen, "{line}: {}", press(&keymap, line)).unwrap();
+                for line in text.lines() {
+                    match line.split_once(' ') {
+                        Some(("press", keys)) => {
+                            writeln!(seen, "{keys}: {}", press(&keymap, keys)).unwrap();
+                        }
+                        Some(("help", "plain")) => seen += &help(&keymap, Keyboard::Plain),
+                        Some(("help", "kitty")) => seen += &help(&keymap, Keyboard::Kitty),
+                        _ => {}
+                    }
                 }
             }
         }
         expect_file![case.join("expected.txt")].assert_eq(&seen);
     }
-}
-
-#[test]
-fn the_help_list_is_made_from_the_bindings() {
-    let mut seen = String::new();
-    for section in Keymap::default().help(Keyboard::Plain) {
-        writeln!(seen, "{}", section.title).unwrap();
-        for row in section.rows {
-            writeln!(seen, "  {:<34} {}  ({})", row.keys, row.what, row.name).unwrap();
-        }
-    }
-    expect_file![fixture("help_list/expected.txt")].assert_eq(&seen);
-    let plain = Keymap::default().help(Keyboard::Plain);
-    let kitty = Keymap::default().help(Keyboard::Kitty);
-    let newline = |help: &[super::HelpSection]| {
-        let rows = help.iter().flat_map(|section| &section.rows);
-        rows.clone().find(|row| row.name == "newline").map(|row| row.keys.clone()).unwrap()
-    };
-    assert_eq!(newline(&plain), "alt-enter · ctrl-j");
-    assert_eq!(newline(&kitty), "shift-enter · alt-enter · ctrl-j");
 }
 
 #[test]
