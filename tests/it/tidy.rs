@@ -102,6 +102,8 @@ const FIXTURES: &[(&str, &str, &str)] = &[
     ("fake", "src/model/fake.rs", ""),
     ("tool_specs", "src/tools/schema.rs", ""),
     ("escape", "tests/it/escape.rs", ""),
+    ("composer", "src/frontend/tui/composer/tests.rs", "keys.txt"),
+    ("keymap", "src/frontend/tui/keymap/tests.rs", "keys.txt"),
 ];
 const TOP_LEVEL: &[&str] = &[
     ".cargo",

@@ -191,3 +191,120 @@ fn letters<'a>(text: &'a str, buffer: &'a mut Vec<char>) -> Utf32Str<'a> {
     buffer.extend(text.chars());
     Utf32Str::Unicode(buffer)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn finder(candidates: &[&str]) -> Finder {
+        let mut finder = Finder::new();
+        for candidate in candidates {
+            assert!(finder.add(candidate));
+        }
+        finder
+    }
+
+    fn best(finder: &mut Finder, query: &str) -> Vec<String> {
+        let found = finder.matches(query, 5);
+        found.iter().map(|found| finder.get(found.index).unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn names_come_before_scattered_letters_and_short_before_long() {
+        let mut finder = finder(&[
+            "src/text/mod.rs",
+            "tests/more/of/dark.rs",
+            "src/frontend/tui/model.rs",
+            "docs/model.rs",
+            "README.md",
+        ]);
+        assert_eq!(best(&mut finder, "model")[..2], ["docs/model.rs", "src/frontend/tui/model.rs"]);
+        assert_eq!(best(&mut finder, "tui mod"), ["src/frontend/tui/model.rs"]);
+        assert_eq!(best(&mut finder, "README"), ["README.md"]);
+        assert_eq!(best(&mut finder, "readme"), ["README.md"]);
+        assert_eq!(best(&mut finder, "rEadme"), [""; 0]);
+        assert_eq!(best(&mut finder, "!mod"), [""; 0]);
+        assert_eq!(best(&mut finder, "").len(), 5);
+    }
+
+    #[test]
+    fn positions_are_characters() {
+        let mut finder = finder(&["süß/größe.txt", "e\u{301}tude.md"]);
+        let found = finder.matches("größe", 1);
+        assert_eq!(found, [Match { index: 0, positions: vec![4, 5, 6, 7, 8] }]);
+        assert_eq!(finder.matches("tude", 1)[0].positions, [2, 3, 4, 5]);
+        assert_eq!(finder.matches("grosse", 1), []);
+    }
+
+    #[test]
+    fn a_longer_query_looks_only_at_what_is_left() {
+        let mut finder = Finder::new();
+        for number in 0..100_000 {
+            let (a, b) = (number % 300, number / 300);
+            finder.add(&format!("crates/part{a}/src/module_{b}/file_{number}.rs"));
+        }
+        let mut left = finder.len();
+        for query in ["f", "fi", "file_9", "file_99", "file_9999"] {
+            finder.matches(query, 20);
+            assert_eq!(finder.looked_at, left, "{query}");
+            left = finder.levels.last().unwrap().survivors.len();
+        }
+        assert!(left < 2_000, "{left}");
+        // Cut back by one: what was left then is known.
+        let before = finder.levels.iter().find(|level| level.query == "file_99").unwrap();
+        let known = before.survivors.len();
+        finder.matches("file_99", 20);
+        assert_eq!(finder.looked_at, known);
+        // What is added meanwhile is looked at, and nothing else.
+        finder.add("new/file_99.rs");
+        let found = finder.matches("file_99", 1);
+        assert_eq!(finder.looked_at, known + 1);
+        assert_eq!(finder.get(found[0].index), Some("new/file_99.rs"));
+    }
+
+    /// Prints what a key costs at 100,000 paths: `cargo test --lib fuzzy -- --ignored --nocapture`.
+    #[test]
+    #[ignore = "prints times"]
+    fn times() {
+        let mut finder = Finder::new();
+        for number in 0..100_000 {
+            let (a, b) = (number % 300, number / 300);
+            finder.add(&format!("crates/part{a}/src/module_{b}/file_{number}.rs"));
+        }
+        for query in ["f", "fi", "fil", "file", "file_", "file_9", "s", "cpsmf"] {
+            let start = std::time::Instant::now();
+            let found = finder.matches(query, 20).len();
+            println!("{query:8} {:6.1} ms, {found} shown", start.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn narrowing_finds_what_a_fresh_search_finds(
+            candidates in proptest::collection::vec("[a-cA-C/é ]{0,8}", 0..30),
+            query in "[a-cA-Cé! \\\\^$]{0,6}",
+            cuts in proptest::collection::vec(0..6usize, 0..6),
+        ) {
+            let names: Vec<&str> = candidates.iter().map(String::as_str).collect();
+            let mut used = finder(&names);
+            let letters: Vec<char> = query.chars().collect();
+            let lengths = (0..=letters.len()).chain(cuts);
+            for length in lengths {
+                let part: String = letters.iter().take(length).collect();
+                let mut fresh = finder(&names);
+                prop_assert_eq!(used.matches(&part, 10), fresh.matches(&part, 10), "{:?}", part);
+            }
+        }
+
+        #[test]
+        fn nothing_panics(candidates in proptest::collection::vec(any::<String>(), 0..10), query in any::<String>()) {
+            let names: Vec<&str> = candidates.iter().map(String::as_str).collect();
+            for found in finder(&names).matches(&query, 10) {
+                let length = names[found.index].chars().count();
+                prop_assert!(found.positions.iter().all(|at| (*at as usize) < length));
+            }
+        }
+    }
+}

@@ -126,7 +126,8 @@ impl Composer {
             Action::Send => self.send(),
             Action::Newline => self.break_line(),
             Action::Undo => edited(self.buffer.undo()),
-            Action::Redo | Action::VimRedo => edited(self.buffer.redo()),
+            Action::Redo => edited(self.buffer.redo()),
+            Action::VimRedo => edited(self.buffer.redo() && self.buffer.move_to_change()),
             Action::Yank => {
                 let at = self.buffer.cursor();
                 let text = self.kills.newest().map(str::to_owned);

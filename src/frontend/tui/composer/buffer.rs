@@ -71,6 +71,13 @@ impl Buffer {
         self.cursor = graphemes::snap(&self.text, change.after);
         true
     }
+
+    /// Puts the cursor where the newest step began, as vim does. Returns whether there is one.
+    pub(super) fn move_to_change(&mut self) -> bool {
+        let at = self.log.newest().and_then(|change| change.edits.first()).map(|edit| edit.at);
+        self.cursor = at.map_or(self.cursor, |at| graphemes::snap(&self.text, at));
+        at.is_some()
+    }
 }
 
 /// Replaces `old` at `at` by `new`.

@@ -8,6 +8,12 @@ use std::ops::Range;
 
 use unicode_segmentation::GraphemeCursor;
 
+#[cfg(test)]
+thread_local! {
+    /// Steps taken so far, so that a test can say how much work a key was.
+    pub(super) static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Returns a part of the text; empty when the range is not one.
 pub(super) fn part(text: &str, range: Range<usize>) -> &str {
     text.get(range).unwrap_or("")
@@ -15,6 +21,8 @@ pub(super) fn part(text: &str, range: Range<usize>) -> &str {
 
 /// Returns the boundary after `at`, or the end.
 pub(super) fn next(text: &str, at: usize) -> usize {
+    #[cfg(test)]
+    STEPS.set(STEPS.get() + 1);
     let bytes = text.as_bytes();
     if let (Some(one), Some(two)) = (bytes.get(at), bytes.get(at + 1))
         && one.is_ascii()
@@ -29,6 +37,8 @@ pub(super) fn next(text: &str, at: usize) -> usize {
 
 /// Returns the boundary before `at`, or the start.
 pub(super) fn previous(text: &str, at: usize) -> usize {
+    #[cfg(test)]
+    STEPS.set(STEPS.get() + 1);
     let bytes = text.as_bytes();
     if let (Some(before), Some(at)) = (at.checked_sub(2), at.checked_sub(1))
         && let (Some(one), Some(two)) = (bytes.get(before), bytes.get(at))

@@ -12,6 +12,8 @@ mod history;
 mod kill;
 mod layout;
 mod paths;
+#[cfg(test)]
+mod properties;
 mod query;
 mod search;
 mod state;

@@ -85,7 +85,6 @@ impl Composer {
 
     /// Takes what was found into the composer; the draft can be gone back to.
     fn accept_found(&mut self) -> Outcome {
-        let cursor = self.cursor();
         let at = self.search.take().and_then(|search| search.at);
         let Some((at, message)) = at.and_then(|at| Some((at, self.history.get(at)?.to_owned())))
         else {
@@ -93,8 +92,6 @@ impl Composer {
         };
         self.history.stand_at(at, self.buffer.text());
         self.put_whole(&message);
-        self.buffer.move_to(cursor);
-        self.settle();
         Outcome::Edited
     }
 

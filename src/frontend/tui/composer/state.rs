@@ -173,8 +173,11 @@ impl Composer {
         let whole = so_far + &text;
         let long =
             whole.lines().count() > PASTE_LINES_MAX || whole.chars().nth(PASTE_CHARS_MAX).is_some();
-        let outcome =
-            if long { self.fold(start..cursor, &whole) } else { self.put(&text, Run::Pasting) };
+        let outcome = if long {
+            self.fold(start..cursor, &whole)
+        } else {
+            self.put_admitted(&text, Run::Pasting)
+        };
         self.last = Last::Paste(start..self.buffer.cursor());
         self.goal = None;
         self.settle();
@@ -221,9 +224,13 @@ impl Composer {
         outcome
     }
 
-    /// Puts admitted text at the cursor.
+    /// Puts text at the cursor.
     fn put(&mut self, text: &str, run: Run) -> Outcome {
         let text = self.tokens.admit(text).into_owned();
+        self.put_admitted(&text, run)
+    }
+
+    fn put_admitted(&mut self, text: &str, run: Run) -> Outcome {
         if text.is_empty() {
             return Outcome::Nothing;
         }
@@ -231,13 +238,14 @@ impl Composer {
             return Outcome::Full;
         }
         let at = self.buffer.cursor();
-        self.buffer.replace(at..at, &text, run);
+        self.buffer.replace(at..at, text, run);
         Outcome::Edited
     }
 
     /// Replaces everything, as one step that can be undone; images stay where their labels do.
     pub(crate) fn set_text(&mut self, text: &str) -> Outcome {
-        let text = self.tokens.relink(text, self.buffer.text());
+        let text = self.tokens.admit(text).into_owned();
+        let text = self.tokens.relink(&text, self.buffer.text());
         self.put_whole(&text)
     }
 

@@ -127,10 +127,9 @@ impl Log {
         self.done.back()
     }
 
-    /// Returns all texts that an undo or redo could bring back.
-    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
-        let edits = self.done.iter().chain(&self.undone).flat_map(|change| &change.edits);
-        edits.flat_map(|edit| [edit.removed.as_str(), edit.inserted.as_str()])
+    /// Returns the newest step.
+    pub(super) fn newest(&self) -> Option<&Change> {
+        self.done.back()
     }
 }
 

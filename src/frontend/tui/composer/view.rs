@@ -3,7 +3,10 @@
 //! Only the rows that are shown are laid out, and a few around them. The window follows the
 //! cursor and otherwise stays where it was. Pure; knows no terminal. Called by the screen's view.
 
+use std::ops::Range;
+
 use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
 
 use crate::frontend::tui::composer::graphemes::{self, part};
 use crate::frontend::tui::composer::layout::{Layout, Look, Row};
@@ -78,7 +81,9 @@ impl Composer {
         let layout = self.layout(width);
         let text = layout.text;
         let window = window(&layout, self.cursor(), self.top(), usize::from(height_max));
-        let lines = window.rows.iter().map(|row| self.line(&layout, *row, theme)).collect();
+        let found = self.found();
+        let lines = window.rows.iter().map(|row| line(&layout, *row, found.as_ref(), theme));
+        let lines = lines.collect();
         let cursor_row = window.rows.get(window.cursor_row).copied();
         let column = cursor_row.map_or(0, |row| layout.column(row, self.cursor()));
         let column = column.min(usize::from(width).saturating_sub(1));
@@ -90,42 +95,45 @@ impl Composer {
             more_below: last.is_some_and(|row| row.end < text.len()),
         }
     }
+}
 
-    /// Returns one row as spans of one look each.
-    fn line(&self, layout: &Layout<'_>, row: Row, theme: Theme) -> Line<'static> {
-        let mut spans: Vec<Span<'static>> = Vec::new();
-        let mut open: Option<(Role, String)> = None;
-        let mut column = 0;
-        let mut at = row.start;
-        while at < row.end {
-            let next = graphemes::next(layout.text, at).min(row.end);
-            let piece = layout.piece(at, next, column);
-            column += piece.width;
-            let found = self.found().is_some_and(|range| range.contains(&at));
-            let role = match piece.look {
-                Look::Token => Role::Accent,
-                Look::Mark => Role::Warn,
-                Look::Text if found => Role::Accent,
-                Look::Text => Role::Text,
-            };
-            match &mut open {
-                Some((same, text)) if *same == role => text.push_str(&piece.shown),
-                _ => {
-                    let span = |(role, text)| Span::styled(text, theme.style(role));
-                    spans.extend(open.take().map(span));
-                    open = Some((role, piece.shown.into_owned()));
-                }
+/// Returns one row as spans of one look each.
+fn line(
+    layout: &Layout<'_>,
+    row: Row,
+    found: Option<&Range<usize>>,
+    theme: Theme,
+) -> Line<'static> {
+    let mut spans: Vec<Span<'static>> = Vec::new();
+    let mut open: Option<(Role, String)> = None;
+    let mut column = 0;
+    let mut at = row.start;
+    while at < row.end {
+        let next = graphemes::next(layout.text, at).min(row.end);
+        let piece = layout.piece(at, next, column);
+        column += piece.width;
+        let role = match piece.look {
+            Look::Token => Role::Accent,
+            Look::Mark => Role::Warn,
+            Look::Text if found.is_some_and(|range| range.contains(&at)) => Role::Accent,
+            Look::Text => Role::Text,
+        };
+        match &mut open {
+            Some((same, text)) if *same == role => text.push_str(&piece.shown),
+            _ => {
+                let span = |(role, text)| Span::styled(text, theme.style(role));
+                spans.extend(open.take().map(span));
+                open = Some((role, piece.shown.into_owned()));
             }
-            at = next;
         }
-        spans.extend(open.map(|(role, text)| Span::styled(text, theme.style(role))));
-        Line::from(spans)
+        at = next;
     }
+    spans.extend(open.map(|(role, text)| Span::styled(text, theme.style(role))));
+    Line::from(spans)
 }
 
 /// Returns the end of a line that fits, with room for the cursor, and its width.
 fn tail(line: &str, width: usize) -> (String, u16) {
-    use unicode_width::UnicodeWidthStr;
     let room = width.saturating_sub(1);
     let mut start = line.len();
     let mut columns = 0;

@@ -141,6 +141,11 @@ impl Composer {
         let counted = vim.count.is_some() || before.is_some();
         let count = (vim.count.unwrap_or(1) * before.unwrap_or(1)).min(COUNT_MAX);
         vim.reset();
+        match (operator, key) {
+            (None, 'k') => return self.repeat(Action::Up, count),
+            (None, 'j') => return self.repeat(Action::Down, count),
+            _ => {}
+        }
         let (text, at) = (self.buffer.text(), self.buffer.cursor());
         // `cw` ends with the word, as `ce` does.
         let key = match (operator, key) {
@@ -247,10 +252,12 @@ impl Composer {
             vim.reset();
         }
         let (text, at) = (self.buffer.text(), self.buffer.cursor());
-        let end = steps_right(text, at, count);
-        if end > graphemes::line_end(text, at) || end == at || letter.is_control() {
+        let line = part(text, at..graphemes::line_end(text, at));
+        let room = line.len() >= count && steps_right(line, 0, count - 1) < line.len();
+        if !room || letter.is_control() {
             return Outcome::Nothing;
         }
+        let end = steps_right(text, at, count);
         let letters = letter.to_string().repeat(count);
         let letters = self.tokens.admit(&letters).into_owned();
         let outcome = did(self.buffer.replace(at..end, &letters, Run::Alone));

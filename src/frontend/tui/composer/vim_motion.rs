@@ -141,16 +141,13 @@ fn word_after(text: &str, at: usize, big: bool) -> usize {
             at = graphemes::next(text, at);
         }
     }
-    let mut from = at;
     while class(text, at, big) == Some(Class::Space) {
-        from = at;
+        let crossed = first(text, at) == Some('\n');
         at = graphemes::next(text, at);
-        let crossed = part(text, from..at) == "\n";
         if crossed && at < text.len() && on_empty_line(text, at) {
             break;
         }
     }
-    let _ = from;
     at
 }
 

@@ -74,6 +74,13 @@ pub(crate) fn typed(key: KeyEvent) -> Option<char> {
     }
 }
 
+/// Returns the event of a key as configuration writes it, for the keys of fixtures.
+#[cfg(test)]
+pub(crate) fn key_event(text: &str) -> KeyEvent {
+    let chord = Chord::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"));
+    KeyEvent::new(chord.code, chord.modifiers)
+}
+
 /// Some terminals report the unshifted letter beside the modifier.
 fn shifted(c: char, key: KeyEvent) -> char {
     if key.modifiers.contains(KeyModifiers::SHIFT) { c.to_ascii_uppercase() } else { c }
@@ -196,6 +203,7 @@ fn parse_key(text: &str) -> Result<KeyCode, String> {
     match (characters.next(), characters.next()) {
         (Some(c), None) if !c.is_control() && !c.is_whitespace() => Ok(KeyCode::Char(c)),
         (None, _) => Err("a key is missing".to_owned()),
+        _ if text.ends_with(['-', '+']) => Err(format!("a key is missing after `{text}`")),
         _ => Err(format!(
             "`{text}` is not a key: use one character, f1 to f12, or a name such as enter, esc, tab, space, up, pagedown"
         )),

@@ -89,10 +89,10 @@ impl Keymap {
             })
         });
         keymap.bindings.splice(0..0, own);
-        for action in ALWAYS_BOUND {
-            if !keymap.bindings.iter().any(|binding| binding.action == *action) {
-                errors.push(KeymapError::Unreachable { action: name_of(*action) });
-            }
+        if errors.is_empty() {
+            let bound = |action| keymap.bindings.iter().any(|binding| binding.action == action);
+            let unbound = ALWAYS_BOUND.iter().filter(|action| !bound(**action));
+            errors.extend(unbound.map(|a| KeymapError::Unreachable { action: name_of(*a) }));
         }
         if errors.is_empty() { Ok(keymap) } else { Err(errors) }
     }
@@ -138,13 +138,13 @@ pub(super) fn shown_keys(keys: &[Chord]) -> String {
 }
 
 /// Returns whether one is the beginning of the other, so that only one could be pressed.
-fn overlap(one: &[Chord], other: &[Chord]) -> bool {
+pub(super) fn overlap(one: &[Chord], other: &[Chord]) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 
 /// Returns whether keys of both places are pressed in the same one: someone is mostly in the
 /// composer, so what holds everywhere must hold there.
-fn meet(one: Context, other: Context) -> bool {
+pub(super) fn meet(one: Context, other: Context) -> bool {
     let both = [one, other];
     one == other || both.contains(&Context::Global) && both.contains(&Context::Composer)
 }

@@ -15,6 +15,8 @@ use std::collections::BTreeSet;
 use crossterm::event::KeyEvent;
 
 pub(crate) use actions::Action;
+#[cfg(test)]
+pub(crate) use chord::key_event;
 pub(crate) use chord::{Chord, typed};
 pub(crate) use config::KeymapError;
 pub(crate) use help::{HelpRow, HelpSection, Keyboard};
