@@ -131,7 +131,8 @@ fn options(
         exec::load_images(paths).map_err(|error| (error.to_string(), Some(error.hint().to_owned())))
     });
     let (theme, reflows) = (theme(), reflows());
-    tui::ScreenOptions { facts, session, theme, reflows, prompt, start, load_images }
+    let editor = editor();
+    tui::ScreenOptions { facts, session, theme, reflows, prompt, start, editor, load_images }
 }
 
 /// Returns what to tell somebody who has no key yet.
@@ -157,6 +158,12 @@ fn theme() -> Theme {
         _ => Depth::Ansi16,
     };
     Theme { depth, ..Theme::default() }
+}
+
+/// Returns the user's editor, as git finds it.
+fn editor() -> String {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    set("VISUAL").or_else(|| set("EDITOR")).unwrap_or_else(|| "vi".to_owned())
 }
 
 /// Returns whether the terminal lays lines out anew when it gets narrower. Most do.

@@ -11,6 +11,8 @@ pub(crate) mod composer;
 pub(crate) mod diff;
 pub(crate) mod fuzzy;
 pub(crate) mod highlight;
+mod editor;
+mod files;
 mod input;
 pub(crate) mod keymap;
 pub(crate) mod markdown;
@@ -60,6 +62,8 @@ pub(crate) struct ScreenOptions {
     pub(crate) prompt: Option<String>,
     /// Starts another session.
     pub(crate) start: Starter,
+    /// The user's editor, with its arguments.
+    pub(crate) editor: String,
     /// Reads images.
     pub(crate) load_images: ImageLoader,
 }

@@ -218,6 +218,8 @@ pub(crate) struct Model {
     pub keymap: Rc<Keymap>,
     /// The keys of a sequence that were pressed so far.
     pub pending_keys: Pending,
+    /// Vim's keys are on.
+    pub has_vim: bool,
     /// What could be completed.
     pub completion: Option<Completion>,
     /// The query whose list was closed.
@@ -264,6 +266,7 @@ impl Model {
             composer: Composer::new(),
             keymap: Rc::new(Keymap::default()),
             pending_keys: Pending::default(),
+            has_vim: false,
             completion: None,
             completion_closed: None,
             files: FileIndex::Unknown,
@@ -351,11 +354,6 @@ impl Model {
     /// Returns the lines that are to go into the terminal's scrollback, each once.
     pub(crate) fn take_printed(&mut self) -> Vec<Line<'static>> {
         std::mem::take(&mut self.printed)
-    }
-
-    /// Returns whether anything waits to be printed.
-    pub(crate) fn has_printed(&self) -> bool {
-        !self.printed.is_empty()
     }
 
     /// Returns whether something moves on the screen by itself, so that time matters.

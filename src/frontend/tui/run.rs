@@ -10,11 +10,14 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use futures_util::FutureExt;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::agent::Handle;
 use crate::frontend::tui::cmd::{Cmd, Notice};
 use crate::frontend::tui::composer::image_paths;
+use crate::frontend::tui::files::list_files;
+use crate::frontend::tui::editor::run_editor;
 use crate::frontend::tui::input::{Input, InputParser};
 use crate::frontend::tui::model::Model;
 use crate::frontend::tui::msg::Msg;
@@ -62,6 +65,8 @@ struct Run {
     frame_open: bool,
     title: String,
     stopped_by: Option<StopCause>,
+    /// The paths below the session's directory, while they are being listed.
+    files: Option<oneshot::Receiver<Vec<String>>>,
 }
 
 /// What the loop woke up for.
@@ -70,6 +75,7 @@ enum Wake {
     Bytes(io::Result<Vec<u8>>),
     Event(Option<Box<crate::protocol::Event>>),
     Written,
+    Files(Vec<String>),
     Timer,
 }
 
@@ -101,6 +107,7 @@ pub(super) async fn run(handle: Handle, mut options: ScreenOptions) -> io::Resul
         frame_open: false,
         title: String::new(),
         stopped_by: None,
+        files: None,
         options,
     };
     if let Some(prompt) = run.options.prompt.take() {
@@ -139,6 +146,10 @@ impl Run {
                     self.stop(StopCause::Hangup);
                 }
             }
+            Wake::Files(paths) => {
+                self.files = None;
+                self.take(Msg::Files(paths))?;
+            }
             Wake::Timer => self.take_timers()?,
         }
         if self.frame_open && self.terminal.is_idle() {
@@ -158,6 +169,7 @@ impl Run {
             bytes = self.terminal.read(), if !is_lost => Wake::Bytes(bytes),
             () = self.terminal.written(), if is_busy => Wake::Written,
             () = sleep_until(timer) => Wake::Timer,
+            paths = listed(&mut self.files) => Wake::Files(paths),
             event = self.handle.next_event() => Wake::Event(event.map(Box::new)),
         }
     }
@@ -239,8 +251,8 @@ impl Run {
                 Ok(parts) => self.ops.push_back(turn_with(text, parts, when)),
                 Err((message, hint)) => self.take(Msg::Failed { message, hint })?,
             },
-            // Nothing asks for these yet.
-            Cmd::Edit(_) | Cmd::ListFiles => {}
+            Cmd::Edit(text) => self.edit(&text)?,
+            Cmd::ListFiles => self.files = Some(list_files(self.model.facts.cwd.clone())),
         }
         Ok(())
     }
@@ -299,6 +311,22 @@ impl Run {
     fn redraw(&mut self) {
         self.terminal.write(self.screen.clear());
         self.needs_frame = true;
+    }
+
+    /// Has the user's editor change a text. The terminal is the editor's meanwhile.
+    fn edit(&mut self, text: &str) -> io::Result<()> {
+        self.terminal.write(self.screen.clear());
+        self.terminal.leave();
+        let edited = run_editor(&self.options.editor, text);
+        self.come_back()?;
+        match edited {
+            Ok(text) => self.take(Msg::Edited(text)),
+            Err(error) => {
+                let message = format!("the editor `{}` did not work: {error}", self.options.editor);
+                let hint = Some("set VISUAL or EDITOR".to_owned());
+                self.take(Msg::Failed { message, hint })
+            }
+        }
     }
 
     fn copy(&self, text: &str) {
@@ -366,6 +394,15 @@ impl Run {
             stopped_by: self.stopped_by,
             has_turns: self.model.cells.len() > 1,
         }
+    }
+}
+
+/// Waits for the list, where one is being made.
+async fn listed(files: &mut Option<oneshot::Receiver<Vec<String>>>) -> Vec<String> {
+    match files {
+        // A lister that died leaves nothing to choose from.
+        Some(files) => files.await.unwrap_or_default(),
+        None => std::future::pending().await,
     }
 }
 

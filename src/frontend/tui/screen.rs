@@ -71,11 +71,6 @@ impl Screen {
         framed(out)
     }
 
-    /// Returns whether a page is shown, so that nothing can be printed.
-    pub(crate) fn shows_page(&self) -> bool {
-        self.page.is_some()
-    }
-
     /// Returns the bytes that forget what was drawn, after the terminal took another size.
     pub(crate) fn resize(&mut self, size: Size) -> Vec<u8> {
         let mut out = String::new();

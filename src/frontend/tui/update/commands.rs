@@ -3,8 +3,10 @@
 //! One table for help, completion and running; what does not exist is not in it.
 
 use crate::frontend::tui::cmd::Cmd;
+use crate::frontend::tui::composer::VimKeys;
 use crate::frontend::tui::model::Model;
 use crate::frontend::tui::overlay::{Overlay, Picker, PickerItem, PickerKind, Subject};
+use crate::frontend::tui::theme::{Depth, Theme};
 use crate::frontend::tui::update::{pages, quit, sending};
 use crate::protocol::{
     ApprovalPolicy, ModelName, Op, RestoreDirection, RestoreWhat, SandboxMode, SettingsPatch,
@@ -42,6 +44,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     command("redo", "", "bring back what was undone"),
     command("review", "[WHAT]", "have changes reviewed: the working tree, a branch, a commit"),
     command("init", "", "have AGENTS.md written for this project"),
+    command("theme", "", "choose the colours"),
+    command("vim", "", "vim's keys in the composer, on or off"),
     command("copy", "", "copy the last answer"),
     command("new", "", "begin another session"),
     command("quit", "", "leave"),
@@ -95,6 +99,8 @@ pub(super) fn run(model: &mut Model, line: &str) -> Option<Vec<Cmd>> {
         "redo" => restore(model, RestoreDirection::Redo),
         "init" => ask_model(model, INIT_PROMPT.trim_end().to_owned()),
         "review" => ask_model(model, review_prompt(rest)),
+        "theme" => choose_theme(model),
+        "vim" => toggle_vim(model),
         "copy" => copy(model),
         "new" => renew(model),
         _ => quit(model, StopCause::User),
@@ -148,7 +154,7 @@ pub(super) fn choose(model: &mut Model, kind: PickerKind, at: usize, name: &str)
     match kind {
         PickerKind::Model => set_model(model, name.to_owned(), None),
         PickerKind::Permissions => set_mode(model, at),
-        PickerKind::Theme => Vec::new(),
+        PickerKind::Theme => set_theme(model, name),
     }
 }
 
@@ -196,6 +202,40 @@ pub(super) fn cycle_mode(model: &mut Model) -> Vec<Cmd> {
 /// Returns the name of the mode that holds, where it has one.
 pub(crate) fn mode_name(approval: ApprovalPolicy, sandbox: SandboxMode) -> Option<&'static str> {
     MODES.iter().find(|(_, _, a, s)| (*a, *s) == (approval, sandbox)).map(|(name, ..)| *name)
+}
+
+fn choose_theme(model: &mut Model) -> Vec<Cmd> {
+    let now = model.theme.palette;
+    let items = Theme::NAMES
+        .iter()
+        .map(|(name, about)| PickerItem {
+            name: (*name).to_owned(),
+            about: (*about).to_owned(),
+            is_current: Theme::named(name).is_some_and(|theme| theme.palette == now),
+        })
+        .collect();
+    open_picker(model, PickerKind::Theme, items);
+    Vec::new()
+}
+
+/// Takes a theme for what is drawn from now on; what has scrolled away stays as it is.
+fn set_theme(model: &mut Model, name: &str) -> Vec<Cmd> {
+    let Some(theme) = Theme::named(name) else { return Vec::new() };
+    // The plain theme follows the terminal's background, the others bring their own.
+    let shade = if name == "plain" { model.theme.shade } else { theme.shade };
+    model.theme = Theme { depth: model.theme.depth, shade, ..theme };
+    if model.theme.depth != Depth::True && name != "plain" {
+        model.say(format!("{name} needs a terminal with all colours (COLORTERM=truecolor)"));
+    }
+    Vec::new()
+}
+
+fn toggle_vim(model: &mut Model) -> Vec<Cmd> {
+    let vim = if model.has_vim { VimKeys::Off } else { VimKeys::On };
+    model.has_vim = !model.has_vim;
+    model.composer.set_vim(vim);
+    model.say(if model.has_vim { "vim's keys are on" } else { "vim's keys are off" });
+    Vec::new()
 }
 
 /// Settings change between turns.

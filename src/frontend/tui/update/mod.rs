@@ -18,6 +18,7 @@ use crate::frontend::tui::cmd::Cmd;
 use crate::frontend::tui::fuzzy::Finder;
 use crate::frontend::tui::model::{FileIndex, Model};
 use crate::frontend::tui::msg::Msg;
+use crate::frontend::tui::theme::Palette;
 use crate::frontend::tui::view::composer_room;
 use crate::protocol::{Op, StopCause};
 
@@ -25,6 +26,15 @@ pub(crate) use commands::COMMANDS;
 
 /// Takes in one thing that happened.
 pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Cmd> {
+    let mut cmds = take(model, msg);
+    if matches!(model.files, FileIndex::Wanted) {
+        model.files = FileIndex::Listing;
+        cmds.push(Cmd::ListFiles);
+    }
+    cmds
+}
+
+fn take(model: &mut Model, msg: Msg) -> Vec<Cmd> {
     match msg {
         Msg::Key(key) => keys::take_key(model, key),
         Msg::Paste { text, files } => keys::take_paste(model, &text, &files),
@@ -51,7 +61,9 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Cmd> {
             Vec::new()
         }
         Msg::Background(shade) => {
-            model.theme.shade = shade;
+            if model.theme.palette == Palette::Plain {
+                model.theme.shade = shade;
+            }
             Vec::new()
         }
         Msg::Drawn => {
