@@ -62,11 +62,6 @@ pub(super) fn snap(text: &str, at: usize) -> usize {
     next(text, at)
 }
 
-/// Returns the cluster that begins at `at`; empty at the end.
-pub(super) fn cluster(text: &str, at: usize) -> &str {
-    part(text, at..next(text, at))
-}
-
 /// Returns the first character of the cluster at `at`.
 pub(super) fn first(text: &str, at: usize) -> Option<char> {
     text.get(at..).and_then(|rest| rest.chars().next())

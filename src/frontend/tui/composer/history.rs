@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Messages kept; the oldest go first.
 const MESSAGES_MAX: usize = 1_000;
-/// Bytes of all messages together; the newest stays whatever its size.
+/// Bytes of all messages together, pastes in full; the newest stays whatever its size.
 const BYTES_MAX: usize = 4 << 20;
 
 /// Earlier messages and where one stands among them.
@@ -24,24 +24,25 @@ impl History {
     /// Takes messages over, oldest first.
     pub(super) fn set(&mut self, messages: Vec<String>) {
         *self = Self { messages, ..Self::default() };
-        self.bound();
+        self.bound(str::len);
     }
 
-    /// Adds the message that was sent, and goes back to the draft.
-    pub(super) fn sent(&mut self, text: &str) {
+    /// Adds the message that was sent, and goes back to the draft. `bytes` says how large a
+    /// message is with its pastes.
+    pub(super) fn sent(&mut self, text: &str, bytes: impl Fn(&str) -> usize) {
         self.at = None;
         self.left.clear();
         if !text.trim().is_empty() && self.messages.last().is_none_or(|last| last != text) {
             self.messages.push(text.to_owned());
-            self.bound();
+            self.bound(bytes);
         }
     }
 
-    fn bound(&mut self) {
-        let mut bytes = 0;
+    fn bound(&mut self, bytes: impl Fn(&str) -> usize) {
+        let mut sum = 0;
         let within = |message: &&String| {
-            bytes += message.len();
-            bytes <= BYTES_MAX
+            sum += bytes(message);
+            sum <= BYTES_MAX
         };
         let kept = self.messages.iter().rev().take(MESSAGES_MAX).take_while(within).count().max(1);
         let surplus = self.messages.len().saturating_sub(kept);

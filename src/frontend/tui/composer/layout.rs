@@ -68,14 +68,18 @@ impl<'a> Layout<'a> {
         if matches!(cluster.as_bytes(), [0x20..=0x7E]) {
             return Piece { shown: Cow::Borrowed(cluster), width: 1, look: Look::Text };
         }
-        let label = cluster.chars().next().and_then(|c| self.tokens.label(c));
-        let (shown, look) = if cluster == "\t" {
-            let spaces = TAB_COLUMNS - column % TAB_COLUMNS;
-            (Cow::Owned(" ".repeat(spaces.min(self.room()))), Look::Text)
-        } else if let Some(label) = label {
-            (Cow::Owned(label.to_owned()), Look::Token)
-        } else {
-            self.marked(at, end)
+        let (shown, look) = match graphemes::first(self.text, at).and_then(|c| self.tokens.get(c)) {
+            Some(token) => {
+                // Marks behind a token belong to its cluster; they must not hide in it.
+                let marks = self.marked(self.text.ceil_char_boundary(at + 1), end).0;
+                let look = if token.label().is_some() { Look::Token } else { Look::Text };
+                (Cow::Owned(format!("{token}{marks}")), look)
+            }
+            None if cluster == "\t" => {
+                let spaces = TAB_COLUMNS - column % TAB_COLUMNS;
+                (Cow::Owned(" ".repeat(spaces.min(self.room()))), Look::Text)
+            }
+            None => self.marked(at, end),
         };
         let width = shown.width();
         if width == 0 {

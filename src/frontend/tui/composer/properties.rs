@@ -288,7 +288,7 @@ fn a_typed_line_is_no_paste_and_a_pasted_one_sends_nothing() {
 /// the text: a few stretches of a line, laid out a few times.
 const STEPS_MAX: usize = 60_000;
 
-fn steps(composer: &mut Composer, doing: impl FnOnce(&mut Composer)) -> usize {
+fn steps(composer: &mut Composer, doing: impl FnOnce(&mut Composer) -> Outcome) -> usize {
     let before = STEPS.get();
     doing(composer);
     let view = composer.view(80, 20, Theme::default());
@@ -321,7 +321,7 @@ fn a_key_in_a_line_of_a_megabyte_is_bounded_work() {
                     continue;
                 }
                 composer.buffer.move_to(place.min(composer.buffer.text().len()));
-                let taken = steps(&mut composer, |composer| drop(composer.apply(*action)));
+                let taken = steps(&mut composer, |composer| composer.apply(*action));
                 assert!(taken <= STEPS_MAX, "{action:?} at {place} of {piece:?}: {taken} steps");
                 if !matches!(action, Action::Undo) {
                     composer.apply(Action::SearchCancel);
@@ -329,7 +329,7 @@ fn a_key_in_a_line_of_a_megabyte_is_bounded_work() {
             }
             composer.set_text(&whole);
             composer.buffer.move_to(place);
-            let taken = steps(&mut composer, |composer| drop(composer.insert("q")));
+            let taken = steps(&mut composer, |composer| composer.insert("q"));
             assert!(taken <= STEPS_MAX, "typing at {place} of {piece:?}: {taken} steps");
         }
     }
@@ -359,4 +359,11 @@ fn pastes_that_nothing_can_bring_back_are_forgotten() {
     composer.insert("short");
     composer.take();
     assert_eq!(composer.tokens.bytes(), 0);
+    // A day of large pastes does not fill the memory, nor refuse the next.
+    let large = "line\n".repeat(1 << 18);
+    for _ in 0..60 {
+        assert_eq!(composer.paste(&large), Outcome::Edited);
+        assert_eq!(composer.take().text.len(), large.len());
+        assert!(composer.tokens.bytes() <= 4 << 20);
+    }
 }

@@ -3,6 +3,7 @@
 //! Text comes in by `insert`, `paste` and `attach`, actions by `apply` (its own file), and the
 //! message leaves by `take`. Knows no terminal, no file and no clock. Owned by the model.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use crate::frontend::tui::composer::graphemes;
 use crate::frontend::tui::composer::history::{History, Search};
 use crate::frontend::tui::composer::kill::KillRing;
 use crate::frontend::tui::composer::layout::Layout;
+use crate::frontend::tui::composer::paths::image_paths;
 use crate::frontend::tui::composer::query::{self, Kind, Query};
 use crate::frontend::tui::composer::tokens::Tokens;
 use crate::frontend::tui::composer::undo::Run;
@@ -115,8 +117,8 @@ impl Composer {
     pub(crate) fn history(&mut self, messages: Vec<String>) {
         let tokens = &mut self.tokens;
         let admit = |message: String| match tokens.admit(&message) {
-            std::borrow::Cow::Borrowed(_) => message,
-            std::borrow::Cow::Owned(admitted) => admitted,
+            Cow::Borrowed(_) => message,
+            Cow::Owned(admitted) => admitted,
         };
         let messages = messages.into_iter().map(admit).collect();
         self.history.set(messages);
@@ -145,6 +147,10 @@ impl Composer {
 
     /// Takes a paste: as it is when short, else folded into a token.
     pub(crate) fn paste(&mut self, text: &str) -> Outcome {
+        if self.in_normal_mode() {
+            // What is pasted is text, never commands; and one goes on writing behind it.
+            self.begin_insert();
+        }
         self.buffer.log.seal();
         let at = self.buffer.cursor();
         self.last = Last::Paste(at..at);
@@ -213,7 +219,7 @@ impl Composer {
         text: &str,
         is_file: impl Fn(&Path) -> bool,
     ) -> Outcome {
-        let paths = super::paths::image_paths(text).unwrap_or_default();
+        let paths = image_paths(text).unwrap_or_default();
         if self.search.is_some() || paths.is_empty() || !paths.iter().all(|path| is_file(path)) {
             return self.paste(text);
         }
@@ -274,7 +280,7 @@ impl Composer {
         let folded = std::mem::take(&mut self.buffer);
         let text = self.tokens.unfold(folded.text());
         let images = self.tokens.images(folded.text());
-        self.history.sent(folded.text());
+        self.history.sent(folded.text(), |message| self.tokens.bytes_of(message));
         self.search = None;
         self.vim = self.vim.as_ref().map(|_| Vim::default());
         self.last = Last::Other;

@@ -169,11 +169,11 @@ fn unescape(text: &str) -> String {
             Some('r') => plain.push('\r'),
             Some('t') => plain.push('\t'),
             Some('u') => {
-                let (number, behind) = rest[1..].split_once('}').unwrap();
+                let (number, behind) = rest.strip_prefix('{').unwrap().split_once('}').unwrap();
                 plain.push(char::from_u32(u32::from_str_radix(number, 16).unwrap()).unwrap());
                 rest = behind;
             }
-            other => plain.extend(other.into_iter()),
+            other => plain.extend(other),
         }
     }
     plain + rest

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::text::ansi::{is_invisible, visible_line};
@@ -39,6 +40,26 @@ pub(super) struct Paste {
     label: String,
 }
 
+impl Token {
+    /// Returns what stands for it on the screen; a literal stands for itself.
+    pub(super) fn label(&self) -> Option<&str> {
+        match self {
+            Self::Paste(paste) => Some(&paste.label),
+            Self::Image { label, .. } => Some(label),
+            Self::Literal(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Paste(Paste { label, .. }) | Self::Image { label, .. } => f.write_str(label),
+            Self::Literal(c) => write!(f, "{c}"),
+        }
+    }
+}
+
 /// The tokens of a composer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tokens {
@@ -56,15 +77,6 @@ impl Tokens {
     /// Returns what the character stands for.
     pub(super) fn get(&self, c: char) -> Option<&Token> {
         if is_reserved(c) { self.held.get(&c) } else { None }
-    }
-
-    /// Returns what a token shows.
-    pub(super) fn label(&self, c: char) -> Option<&str> {
-        match self.get(c)? {
-            Token::Paste(paste) => Some(&paste.label),
-            Token::Image { label, .. } => Some(label),
-            Token::Literal(_) => None,
-        }
     }
 
     /// Returns how many bytes all pastes hold.
@@ -155,6 +167,16 @@ impl Tokens {
             }
         }
         unfolded
+    }
+
+    /// Returns how many bytes a text has with its pastes in full.
+    pub(super) fn bytes_of(&self, text: &str) -> usize {
+        let tokens = text.chars().filter_map(|c| self.get(c));
+        let pastes = tokens.map(|token| match token {
+            Token::Paste(paste) => paste.text.len(),
+            Token::Image { .. } | Token::Literal(_) => 0,
+        });
+        text.len() + if text.is_ascii() { 0 } else { pastes.sum() }
     }
 
     /// Returns the images of a text in the order of their numbers.

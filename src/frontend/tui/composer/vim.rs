@@ -311,10 +311,11 @@ impl Composer {
     }
 
     /// All that is written until Esc is undone together.
-    fn begin_insert(&mut self) {
+    pub(super) fn begin_insert(&mut self) {
         self.buffer.log.open(self.buffer.cursor());
         self.last = Last::Other;
         if let Some(vim) = self.vim.as_mut() {
+            vim.reset();
             vim.mode = Mode::Insert;
         }
     }
