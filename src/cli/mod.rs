@@ -58,6 +58,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let Cli { settings, command, prompt } = cli;
     match command {
         Some(Command::Exec(args)) => commands::exec::run(args.into_request(settings)),
+        Some(Command::Resume(args)) => commands::interactive::run_resume(*args, settings),
         Some(Command::ApplyPatch(args)) => Ok(commands::apply_patch::run(args, settings)),
         Some(Command::Demo(args)) => commands::demo::run(args),
         Some(Command::Login(args)) => commands::login::run(&args, &settings),

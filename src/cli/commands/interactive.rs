@@ -10,7 +10,10 @@ use crate::agent::Engine;
 use crate::agent::History;
 use crate::agent::SessionSpec;
 use crate::agent::StartError;
+use crate::cli::args::ResumeScreenArgs;
+use crate::cli::args::ResumeTarget;
 use crate::cli::args::SettingsArgs;
+use crate::cli::commands::exec::find_history;
 use crate::cli::engine::build_engine;
 use crate::cli::engine::build_spec;
 use crate::cli::exit_code::ExitCode;
@@ -24,6 +27,8 @@ use crate::frontend::tui::theme::Depth;
 use crate::frontend::tui::theme::Theme;
 use crate::model::catalog;
 use crate::prompt::read_branch;
+use crate::protocol::Event;
+use crate::store::session_file;
 
 /// Threads for blocking file work; more would only cost memory.
 const BLOCKING_THREADS_MAX: usize = 4;
@@ -57,12 +62,33 @@ pub(crate) fn run(prompt: Option<String>, settings: &SettingsArgs) -> anyhow::Re
     drive(&config, History::New, prompt)
 }
 
+/// Runs the screen on an earlier session.
+pub(crate) fn run_resume(
+    args: ResumeScreenArgs,
+    settings: SettingsArgs,
+) -> anyhow::Result<ExitCode> {
+    check_terminal()?;
+    let target = match args.session {
+        Some(id) => ResumeTarget::Id(id),
+        None => ResumeTarget::Last { any_directory: args.all },
+    };
+    let settings = args.settings.over(settings);
+    let config = Arc::new(load_settings(&settings, false)?.resolved.config);
+    let history = find_history(Some(target), &config)?;
+    drive(&config, history, args.prompt)
+}
+
 /// Runs one screen to its end.
-pub(crate) fn drive(
+fn drive(
     config: &Arc<Config>,
     history: History,
     prompt: Option<String>,
 ) -> anyhow::Result<ExitCode> {
+    // Read before the session is opened, which adds to it.
+    let past = match history {
+        History::New => Vec::new(),
+        History::Resume(id) => session_file::read(&config.directories.state, id)?.events,
+    };
     let engine = build_engine(config)?;
     let spec = SessionSpec { interactive: true, ..build_spec(Arc::clone(config), history) };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -71,7 +97,7 @@ pub(crate) fn drive(
         .build()?;
     let outcome = runtime.block_on(async {
         let handle = engine.start(spec.clone())?;
-        anyhow::Ok(tui::run(handle, options(config, engine, spec, prompt)).await?)
+        anyhow::Ok(tui::run(handle, options(config, engine, spec, Opening { past, prompt })).await?)
     })?;
     // What still blocks by now (a read of a dead network mount) must not hold up the exit.
     runtime.shutdown_background();
@@ -98,12 +124,19 @@ fn check_terminal() -> Result<(), ScreenError> {
     }
 }
 
+/// What the screen begins with.
+struct Opening {
+    past: Vec<Event>,
+    prompt: Option<String>,
+}
+
 fn options(
     config: &Arc<Config>,
     engine: Engine,
     spec: SessionSpec,
-    prompt: Option<String>,
+    opening: Opening,
 ) -> tui::ScreenOptions {
+    let Opening { past, prompt } = opening;
     let facts = tui::Facts {
         cwd: config.cwd.clone(),
         home: config.directories.home.clone(),
@@ -132,7 +165,7 @@ fn options(
     });
     let (theme, reflows) = (theme(), reflows());
     let editor = editor();
-    tui::ScreenOptions { facts, session, theme, reflows, prompt, start, editor, load_images }
+    tui::ScreenOptions { facts, session, theme, reflows, past, prompt, start, editor, load_images }
 }
 
 /// Returns what to tell somebody who has no key yet.

@@ -9,10 +9,10 @@ mod cells;
 mod cmd;
 pub(crate) mod composer;
 pub(crate) mod diff;
-pub(crate) mod fuzzy;
-pub(crate) mod highlight;
 mod editor;
 mod files;
+pub(crate) mod fuzzy;
+pub(crate) mod highlight;
 mod input;
 pub(crate) mod keymap;
 pub(crate) mod markdown;
@@ -37,7 +37,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::agent::Handle;
-use crate::protocol::{SessionId, StopCause, UserInput};
+use crate::protocol::{Event, SessionId, StopCause, UserInput};
 
 pub(crate) use model::{Facts, SessionState};
 
@@ -58,6 +58,8 @@ pub(crate) struct ScreenOptions {
     pub(crate) theme: theme::Theme,
     /// Whether the terminal lays lines out anew when it gets narrower.
     pub(crate) reflows: bool,
+    /// What an earlier process of the session saw.
+    pub(crate) past: Vec<Event>,
     /// What the user said on the command line.
     pub(crate) prompt: Option<String>,
     /// Starts another session.

@@ -113,7 +113,7 @@ pub(crate) enum Phase {
     /// It writes a call.
     Calling,
     /// The connection broke and is tried again.
-    Retrying(String),
+    Retrying,
 }
 
 /// A call that runs.
@@ -379,6 +379,17 @@ impl Model {
     /// Returns the item of a call.
     pub(crate) fn call_item(&self, id: &CallId) -> Option<&ResponseItem> {
         self.call_items.iter().rev().find(|(known, _)| known == id).map(|(_, item)| item)
+    }
+
+    /// Ends what a log left open: nothing of it runs any more.
+    pub(crate) fn end_replay(&mut self) {
+        self.end_stream(None);
+        self.turn = None;
+        self.calls.clear();
+        self.reasoning = None;
+        self.asks.clear();
+        self.queue.clear();
+        self.session.processes.clear();
     }
 
     /// Begins a conversation anew, in another session.

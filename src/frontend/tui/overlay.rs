@@ -27,6 +27,8 @@ pub(crate) struct Pager {
     pub width: u16,
     /// Cells that were laid out, for the transcript.
     pub cells: usize,
+    /// The first line of each of them.
+    pub starts: Vec<usize>,
     /// The first line that is shown.
     pub top: usize,
     /// Whether it stays at the end when more comes.
@@ -100,11 +102,26 @@ impl Pager {
             lines: Vec::new(),
             width: 0,
             cells: 0,
+            starts: Vec::new(),
             top: 0,
             follows: subject == Subject::Transcript,
             folds: Folds::Open,
             search: None,
         }
+    }
+
+    /// Returns the text of the cell at the top of the page.
+    pub(crate) fn top_text(&self) -> String {
+        let next = self.starts.partition_point(|start| *start <= self.top);
+        let first = next.checked_sub(1).and_then(|at| self.starts.get(at)).copied().unwrap_or(0);
+        let end = self.starts.get(next).copied().unwrap_or(self.lines.len());
+        let text = |line: &Line<'_>| {
+            let text: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
+            let text = text.strip_prefix("  ").map(str::to_owned).unwrap_or(text);
+            format!("{}\n", text.trim_end())
+        };
+        let lines = self.lines.get(first..end).unwrap_or_default();
+        lines.iter().map(text).collect::<String>().trim_end().to_owned()
     }
 
     /// Returns whether words to search are being typed.

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use crate::agent::Handle;
 use crate::frontend::tui::cmd::{Cmd, Notice};
 use crate::frontend::tui::composer::image_paths;
-use crate::frontend::tui::files::list_files;
 use crate::frontend::tui::editor::run_editor;
+use crate::frontend::tui::files::list_files;
 use crate::frontend::tui::input::{Input, InputParser};
 use crate::frontend::tui::model::Model;
 use crate::frontend::tui::msg::Msg;
@@ -110,6 +110,7 @@ pub(super) async fn run(handle: Handle, mut options: ScreenOptions) -> io::Resul
         files: None,
         options,
     };
+    run.replay();
     if let Some(prompt) = run.options.prompt.take() {
         run.ops.push_back(first_turn(prompt));
     }
@@ -123,6 +124,15 @@ fn first_turn(text: String) -> Op {
 }
 
 impl Run {
+    /// Draws what an earlier process of the session saw.
+    fn replay(&mut self) {
+        for event in std::mem::take(&mut self.options.past) {
+            // What it asks for was done then.
+            update(&mut self.model, Msg::Agent(Box::new(event)));
+        }
+        self.model.end_replay();
+    }
+
     /// Waits once and does what follows. Returns false at the end.
     async fn step(&mut self, signals: &mut Signals) -> io::Result<bool> {
         self.submit();

@@ -57,7 +57,10 @@ struct Shared {
 impl Terminal {
     /// Takes the terminal. It must be one, on both ends.
     pub(crate) fn open() -> io::Result<Self> {
-        #[expect(deprecated, reason = "the other needs `unsafe`; stdin is open for as long as we are")]
+        #[expect(
+            deprecated,
+            reason = "the other needs `unsafe`; stdin is open for as long as we are"
+        )]
         let input = AsyncFd::with_interest(io::stdin(), tokio::io::Interest::READABLE)?;
         let mut terminal = Self { input, writer: Writer::start()?, is_ours: false };
         hold_panics();
@@ -67,7 +70,8 @@ impl Terminal {
 
     /// Returns the size; a terminal that does not know its own counts as a usual one.
     pub(crate) fn size() -> Size {
-        let size = rustix::termios::tcgetwinsize(io::stdout()).map(|size| (size.ws_col, size.ws_row));
+        let size =
+            rustix::termios::tcgetwinsize(io::stdout()).map(|size| (size.ws_col, size.ws_row));
         let (width, height) = size.unwrap_or((80, 24));
         match (width, height) {
             (0, _) | (_, 0) => Size { width: 80, height: 24 },

@@ -213,7 +213,9 @@ impl Stage {
             lines.pop();
         }
         let columns = usize::from(self.terminal.screen().size().1);
-        if columns >= 20 {
+        // The emulator measures joined emoji by their parts.
+        let is_measured = self.printed.iter().all(|line| !line.contains('\u{200d}'));
+        if columns >= 20 && is_measured {
             while self.printed.last().is_some_and(String::is_empty) {
                 self.printed.pop();
             }

@@ -5,6 +5,8 @@ use crate::frontend::tui::composer::Query;
 use crate::frontend::tui::keymap::Action;
 use crate::frontend::tui::model::{Completion, CompletionItem, FileIndex, Model};
 use crate::frontend::tui::update::commands::COMMANDS;
+use crate::frontend::tui::update::sending;
+use crate::protocol::When;
 
 /// Completions that are shown.
 const ITEMS_MAX: usize = 8;
@@ -27,7 +29,7 @@ pub(super) fn take_action(model: &mut Model, action: Action) -> Option<Vec<Cmd>>
             // What is typed whole already is not completed but sent.
             if item.is_typed {
                 model.completion = None;
-                return None;
+                return Some(sending::send(model, When::Now));
             }
             model.composer.complete(&item.name);
             model.completion = None;
@@ -37,7 +39,7 @@ pub(super) fn take_action(model: &mut Model, action: Action) -> Option<Vec<Cmd>>
     Some(Vec::new())
 }
 
-/// Looks at what is being typed, and opens, narrows or closes the list. Returns what it needs.
+/// Looks at what is being typed, and opens, narrows or closes the list.
 pub(super) fn refresh(model: &mut Model) {
     let query = model.composer.query();
     if model.completion_closed.is_some() && model.completion_closed == query {

@@ -108,7 +108,7 @@ fn take_rare(model: &mut Model, turn: TurnId, msg: EventMsg) {
         }
         EventMsg::Warning { kind: WarningKind::Retry, message, hint } => {
             model.end_stream(None);
-            set_phase(model, Phase::Retrying(message.clone()));
+            set_phase(model, Phase::Retrying);
             notice(model, Weight::Warning, message, hint);
         }
         EventMsg::Warning { message, hint, .. } => notice(model, Weight::Warning, message, hint),

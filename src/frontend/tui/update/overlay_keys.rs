@@ -20,6 +20,11 @@ pub(super) fn context(overlay: &Overlay) -> Context {
 /// Takes an action for the topmost overlay.
 pub(super) fn take_action(model: &mut Model, action: Action) -> Vec<Cmd> {
     match model.overlays.last() {
+        Some(Overlay::Pager(pager)) if action == Action::Copy && !pager.is_searching() => {
+            let text = pager.top_text();
+            model.say("the part at the top was handed to the terminal's clipboard");
+            vec![Cmd::Copy(text)]
+        }
         Some(Overlay::Pager(_)) => {
             take_pager_action(model, action);
             Vec::new()

@@ -11,6 +11,7 @@ use crate::frontend::tui::overlay::{Overlay, Pager, Subject};
 use crate::frontend::tui::theme::Role;
 use crate::frontend::tui::update::commands::{COMMANDS, mode_name};
 use crate::frontend::tui::view::{approval_word, pager_height, place, sandbox_word};
+use crate::frontend::tui::wrap::{width, wrap_with};
 use crate::protocol::ChangeSource;
 
 /// Opens a page.
@@ -29,6 +30,7 @@ pub(super) fn refresh(model: &mut Model) {
         Subject::Transcript => {
             if is_stale {
                 pager.lines.clear();
+                pager.starts.clear();
                 pager.cells = 0;
             }
             append_cells(&mut pager, &model.cells, sheet);
@@ -50,6 +52,7 @@ fn append_cells(pager: &mut Pager, cells: &[Cell], sheet: Sheet<'_>) {
         if before.is_some_and(|before| !cell.joins(before)) {
             pager.lines.push(Line::default());
         }
+        pager.starts.push(pager.lines.len());
         pager.lines.extend(cell.lines(sheet));
     }
     pager.cells = cells.len();
@@ -145,13 +148,13 @@ fn heading(sheet: Sheet<'_>, text: &str) -> Line<'static> {
 
 /// Returns a name with what it means beside it, or below it where there is no room.
 fn entry(sheet: Sheet<'_>, name: &str, about: &str) -> Vec<Line<'static>> {
-    const NAME_COLUMNS: usize = 22;
+    let columns = if sheet.width < 90 { 24 } else { 36 };
     let name = clean_line(name);
-    let padding = NAME_COLUMNS.saturating_sub(name.chars().count()).max(1);
+    let padding = columns.max(width(&name) + 2) - width(&name);
     let line = Line::from(vec![
         span(sheet.theme, Role::Accent, name),
         span(sheet.theme, Role::Text, " ".repeat(padding)),
         span(sheet.theme, Role::Text, clean_line(about)),
     ]);
-    crate::frontend::tui::wrap::wrap_with(&line, sheet.width, "  ", "      ")
+    wrap_with(&line, sheet.width, "  ", "      ")
 }

@@ -13,7 +13,7 @@ use crate::frontend::tui::cells::frame::{
 use crate::frontend::tui::diff::{Fold, View, render_change, render_diff};
 use crate::frontend::tui::model::Model;
 use crate::frontend::tui::theme::Role;
-use crate::frontend::tui::view::live::Foot;
+use crate::frontend::tui::view::live::{Foot, one_row};
 use crate::frontend::tui::wrap::{width, wrap_with};
 use crate::protocol::{
     AnswerScope, Ask, CommandLine, Effect, FileChange, Network, Reach, SandboxMode,
@@ -248,7 +248,12 @@ fn keys(model: &Model, ask: &OpenAsk, is_unread: bool) -> Foot {
         ],
         Ask::Elicitation { .. } => vec![plain("n", "do not answer", "none")],
     };
-    let mut lines = vec![Line::default()];
+    // What was just said stands where a blank line is otherwise: nothing moves.
+    let said = model.hint.as_ref().map(|hint| {
+        let text = format!("{GUTTER}{}", clean_line(&hint.text));
+        one_row(model, vec![span(model.theme, Role::Warn, text)])
+    });
+    let mut lines = vec![said.unwrap_or_default()];
     lines.extend(key_rows(model, &entries, is_unread));
     Foot { lines, cursor: None }
 }
@@ -333,12 +338,15 @@ fn close_rows(model: &Model, entries: &[Key], is_unread: bool) -> Vec<Line<'stat
     let mut spans: Vec<Span<'static>> = Vec::new();
     let mut used = 0;
     for entry in entries {
-        let columns = width(entry.key) + width(entry.short) + 3;
+        let columns = width(entry.key) + width(entry.short) + 4;
         if used + columns > usize::from(model.size.width) && used > 0 {
             rows.push(Line::from(std::mem::take(&mut spans)));
             used = 0;
         }
         used += columns;
+        if !spans.is_empty() {
+            spans.push(Span::raw(" "));
+        }
         spans.extend(key_spans(model, entry, (entry.key, " ", entry.short), is_unread));
     }
     rows.push(Line::from(spans));

@@ -179,7 +179,7 @@ fn live_rows(model: &Model) -> Vec<Line<'static>> {
 /// Returns the one line that says what goes on, for how long, and how to stop it.
 fn live_line(model: &Model) -> Option<Line<'static>> {
     let dim = |text: String| span(model.theme, Role::Dim, text);
-    if let Some(hint) = &model.hint {
+    if let Some(hint) = model.hint.as_ref().filter(|_| model.asks.is_empty()) {
         let text = format!("  {}", clean_line(&hint.text));
         return Some(one_row(model, vec![span(model.theme, Role::Warn, text)]));
     }
@@ -216,7 +216,7 @@ fn what_runs(model: &Model, turn: &TurnState) -> (String, u64) {
         Phase::Thinking => "thinking".to_owned(),
         Phase::Writing => "writing".to_owned(),
         Phase::Calling => "preparing a call".to_owned(),
-        Phase::Retrying(why) => clean_line(why),
+        Phase::Retrying => "trying again".to_owned(),
     };
     (what, turn.started_ms)
 }

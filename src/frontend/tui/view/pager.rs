@@ -46,10 +46,13 @@ fn foot(model: &Model, pager: &Pager, height: usize) -> Line<'static> {
         Subject::Diff => "changes",
         Subject::Status => "status",
     };
+    if let Some(hint) = &model.hint {
+        return one_row(model, vec![span(model.theme, Role::Warn, clean_line(&hint.text))]);
+    }
     let last = (pager.top + height).min(pager.lines.len());
     let place = format!("{title} · {last} of {}", pager.lines.len());
     let keys = match pager.subject {
-        Subject::Transcript => " · / searches, n next · f folds · q leaves",
+        Subject::Transcript => " · / searches · O folds · y copies · q leaves",
         Subject::Help | Subject::Diff | Subject::Status => " · / searches, n next · q leaves",
     };
     one_row(model, vec![span(model.theme, Role::Accent, place), span(model.theme, Role::Dim, keys)])
