@@ -1,12 +1,16 @@
 //! Steps through text by what people see as one character.
 //!
 //! Pure functions from a text and a place (a byte offset) to a place. Every place they return
-//! is a boundary of a grapheme cluster. A step looks at the cluster it crosses and no further,
-//! so it costs the same in a line of a megabyte. Used by everything in the composer.
+//! is a boundary of a grapheme cluster, when the place they start from is. A step looks at few
+//! kilobytes at most, so it costs the same in a line of a megabyte. Used by all of the composer.
 
 use std::ops::Range;
 
-use unicode_segmentation::GraphemeCursor;
+use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
+
+/// Bytes of one cluster, and how far back a step looks. What piles up longer is cut into such
+/// pieces, so that marks or flags without end cannot stop anyone.
+const CLUSTER_BYTES_MAX: usize = 4096;
 
 #[cfg(test)]
 thread_local! {
@@ -31,8 +35,9 @@ pub(super) fn next(text: &str, at: usize) -> usize {
     {
         return at + 1;
     }
-    let mut cursor = GraphemeCursor::new(at, text.len(), true);
-    cursor.next_boundary(text, 0).ok().flatten().unwrap_or(text.len())
+    let near = text.floor_char_boundary(at.saturating_add(CLUSTER_BYTES_MAX));
+    // What stands before a boundary does not matter to the cluster behind it.
+    part(text, at..near).graphemes(true).next().map_or(text.len(), |cluster| at + cluster.len())
 }
 
 /// Returns the boundary before `at`, or the start.
@@ -48,18 +53,34 @@ pub(super) fn previous(text: &str, at: usize) -> usize {
     {
         return at;
     }
-    let mut cursor = GraphemeCursor::new(at, text.len(), true);
-    cursor.prev_boundary(text, 0).ok().flatten().unwrap_or(0)
+    let (near, window) = around(text, at);
+    let mut cursor = GraphemeCursor::new(at - near, window.len(), true);
+    near + cursor.prev_boundary(window, 0).ok().flatten().unwrap_or(0)
 }
 
 /// Returns `at` if it is a boundary, else the next one.
 pub(super) fn snap(text: &str, at: usize) -> usize {
     let at = text.ceil_char_boundary(at);
-    let mut cursor = GraphemeCursor::new(at, text.len(), true);
-    if at == 0 || at >= text.len() || cursor.is_boundary(text, 0) == Ok(true) {
+    let (near, window) = around(text, at);
+    let mut cursor = GraphemeCursor::new(at - near, window.len(), true);
+    if at == 0 || at >= text.len() || cursor.is_boundary(window, 0) == Ok(true) {
         return at.min(text.len());
     }
-    next(text, at)
+    // Inside a cluster without end, every place is as good as a boundary.
+    if near > 0 && previous(text, at) == near {
+        return at;
+    }
+    let end = text.floor_char_boundary(at.saturating_add(CLUSTER_BYTES_MAX));
+    let window = part(text, near..end);
+    let mut cursor = GraphemeCursor::new(at - near, window.len(), true);
+    near + cursor.next_boundary(window, 0).ok().flatten().unwrap_or(window.len())
+}
+
+/// Returns where to begin looking at what stands before `at`, and the text from there on.
+fn around(text: &str, at: usize) -> (usize, &str) {
+    let near = text.floor_char_boundary(at.saturating_sub(CLUSTER_BYTES_MAX));
+    let end = text.ceil_char_boundary(at.saturating_add(1).min(text.len()));
+    (near, part(text, near..end))
 }
 
 /// Returns the first character of the cluster at `at`.

@@ -298,7 +298,8 @@ fn steps(composer: &mut Composer, doing: impl FnOnce(&mut Composer) -> Outcome) 
 
 #[test]
 fn a_key_in_a_line_of_a_megabyte_is_bounded_work() {
-    let pieces = ["some words and more ", "你", "e\u{301}", "👩\u{200D}👩\u{200D}👦", "\n"];
+    let pieces =
+        ["some words and more ", "你", "e\u{301}", "\u{301}", "🇩", "👩\u{200D}👩\u{200D}👦", "\n"];
     for piece in pieces {
         let mut composer = Composer::new();
         composer.fit(80, 20);
