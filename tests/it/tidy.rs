@@ -101,6 +101,8 @@ const FIXTURES: &[(&str, &str, &str)] = &[
     ("fake", "src/model/fake.rs", ""),
     ("tool_specs", "src/tools/schema.rs", ""),
     ("escape", "tests/it/escape.rs", ""),
+    ("markdown", "src/frontend/tui/markdown/tests.rs", "input.md"),
+    ("diffview", "src/frontend/tui/diff/tests.rs", "input.diff"),
 ];
 const TOP_LEVEL: &[&str] = &[
     ".cargo",

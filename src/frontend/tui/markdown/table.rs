@@ -16,7 +16,7 @@ use crate::frontend::tui::wrap::{Indent, width, wrap_line, wrap_styled};
 const GAP_COLUMNS: usize = 2;
 
 /// A column is not made narrower than its longest word, or than this.
-const SHRUNK_COLUMNS_MIN: usize = 12;
+const SHRUNK_COLUMNS_MIN: usize = 20;
 
 type Cell = Vec<Line<'static>>;
 
