@@ -133,6 +133,8 @@ fn colours_come_from_the_theme() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn the_stretches_are_the_line(
         language in prop::sample::select(vec!["py", "html", "md"]),

@@ -100,12 +100,12 @@ fn in_a_theme_with_tints_changed_lines_keep_the_colours_of_their_language() {
 #[test]
 fn ten_thousand_lines_are_folded_or_shown_whole() {
     let body: String = (0..5_000).map(|it| format!("-old line {it}\n+new line {it}\n")).collect();
-    let patch = format!("--- a/a.rs\n+++ b/a.rs\n@@ -1,5000 +1,5000 @@\n{body}");
+    let patch = format!("--- a/a.txt\n+++ b/a.txt\n@@ -1,5000 +1,5000 @@\n{body}");
     assert_eq!(all(&patch, 80).len(), 10_001);
     let folded = render_diff(&patch, 80, Theme::default(), Fold::Lines(20));
     assert_eq!(folded.len(), 22);
     assert_eq!(folded[15].to_string(), "  … 9980 lines more");
-    assert_eq!(folded[0].to_string(), "± a.rs  +5000 −5000");
+    assert_eq!(folded[0].to_string(), "± a.txt  +5000 −5000");
 }
 
 #[test]
@@ -154,6 +154,9 @@ fn patches() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    // Grammars are slow in a build that is not optimized.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn no_line_is_wider_and_nothing_panics(patch in patches(), width in 0_u16..90, count in 0_usize..9) {
         for fold in [Fold::All, Fold::Lines(count)] {

