@@ -290,7 +290,7 @@ impl<'a> Painter<'a> {
         }
         self.lines_left -= 1;
         let language = &self.canvas.language;
-        let mut side = |side: &mut Option<Highlighter>| {
+        let side = |side: &mut Option<Highlighter>| {
             side.get_or_insert_with(|| Highlighter::new(language)).line(text)
         };
         match sign {

@@ -100,13 +100,13 @@ fn draw_row(row: &[Cell], widths: &[usize], aligns: &[Align]) -> Vec<Line<'stati
                 Align::Centre => free / 2,
                 Align::Right => free,
             };
-            if !text.spans.is_empty() {
-                spans.push(Span::raw(" ".repeat(owed + before)));
-                spans.extend(text.spans);
-                owed = free - before + GAP_COLUMNS;
-            } else {
+            if text.spans.is_empty() {
                 owed += columns + GAP_COLUMNS;
+                continue;
             }
+            spans.push(Span::raw(" ".repeat(owed + before)));
+            spans.extend(text.spans);
+            owed = free - before + GAP_COLUMNS;
         }
         Line::from(spans)
     };

@@ -180,7 +180,7 @@ fn arrive(text: &str, sizes: &[usize], width: u16) -> Vec<Line<'static>> {
         rest = after;
         if size % 2 == 0 {
             lines.extend(markdown.finished(width, Theme::default()));
-        } else if rest.len() % 7 == 0 && text.len() < 4_000 {
+        } else if rest.len().is_multiple_of(7) && text.len() < 4_000 {
             markdown.live(width, Theme::default());
         }
     }
