@@ -104,6 +104,8 @@ const FIXTURES: &[(&str, &str, &str)] = &[
     ("escape", "tests/it/escape.rs", ""),
     ("composer", "src/frontend/tui/composer/tests.rs", "keys.txt"),
     ("keymap", "src/frontend/tui/keymap/tests.rs", "keys.txt"),
+    ("markdown", "src/frontend/tui/markdown/tests.rs", "input.md"),
+    ("diffview", "src/frontend/tui/diff/tests.rs", "input.diff"),
 ];
 const TOP_LEVEL: &[&str] = &[
     ".cargo",

@@ -133,9 +133,11 @@ fn colours_come_from_the_theme() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn the_stretches_are_the_line(
-        language in prop::sample::select(vec!["rust", "py", "html", "js", "md", "sh", "c", "php"]),
+        language in prop::sample::select(vec!["py", "html", "md"]),
         lines in prop::collection::vec("\\PC{0,30}|[\"'`/*<>{}()#$ \\\\a-c]{0,30}", 0..8),
     ) {
         let mut highlighter = Highlighter::new(language);

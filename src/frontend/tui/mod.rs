@@ -26,6 +26,8 @@ mod signals;
 mod streaming;
 mod terminal;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 pub(crate) mod theme;
 mod title;

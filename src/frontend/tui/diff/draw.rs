@@ -40,7 +40,6 @@ enum Row<'a> {
         sign: Sign,
         number: Option<usize>,
         text: &'a str,
-        hunk: usize,
     },
 }
 
@@ -95,6 +94,10 @@ impl Canvas {
         let blank = " ".repeat(number.len());
         let style = tinted(theme.style(role), theme.tint(role));
         let mark = Span::styled(sign_text(*sign), style);
+        if text.is_empty() && *sign == Sign::Context {
+            let number = number.trim_end().to_owned();
+            return vec![Line::styled(number, theme.style(Role::Dim))];
+        }
         let indent = Indent {
             first: vec![Span::styled(number, theme.style(Role::Dim)), mark, Span::raw(" ")],
             rest: vec![Span::raw(format!("{blank}  "))],
@@ -119,7 +122,7 @@ impl Canvas {
         };
         let in_line = |role| match (role, theme.tint(line)) {
             // Green strings in a red line would say the wrong thing.
-            (Role::Text | Role::Literal, None) => theme.style(line),
+            (Role::Text | Role::Literal | Role::Heading | Role::Code, None) => theme.style(line),
             (role, tint) => tinted(theme.style(role), tint),
         };
         let in_word = tinted(theme.style(word), theme.tint(word));
@@ -195,16 +198,16 @@ pub(super) fn draw_rows(file: &FileDiff<'_>, canvas: &Canvas) -> Vec<Line<'stati
 
 fn list_rows<'a>(file: &'a FileDiff<'_>) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
-    for (hunk_number, hunk) in file.hunks.iter().enumerate() {
-        if hunk_number > 0 || !hunk.title.is_empty() {
+    for (place, hunk) in file.hunks.iter().enumerate() {
+        if place > 0 || !hunk.title.is_empty() {
             rows.push(Row::Between(&hunk.title));
         }
-        push_hunk(&mut rows, hunk_number, hunk);
+        push_hunk(&mut rows, hunk);
     }
     rows
 }
 
-fn push_hunk<'a>(rows: &mut Vec<Row<'a>>, number_of_hunk: usize, hunk: &'a Hunk<'_>) {
+fn push_hunk<'a>(rows: &mut Vec<Row<'a>>, hunk: &'a Hunk<'_>) {
     let mut next = hunk.start;
     for (sign, text) in &hunk.lines {
         let number = match (sign, &mut next) {
@@ -223,7 +226,7 @@ fn push_hunk<'a>(rows: &mut Vec<Row<'a>>, number_of_hunk: usize, hunk: &'a Hunk<
                 Some(*new - 1)
             }
         };
-        rows.push(Row::Line { sign: *sign, number, text, hunk: number_of_hunk });
+        rows.push(Row::Line { sign: *sign, number, text });
     }
 }
 
@@ -287,7 +290,7 @@ impl<'a> Painter<'a> {
         }
         self.lines_left -= 1;
         let language = &self.canvas.language;
-        let mut side = |side: &mut Option<Highlighter>| {
+        let side = |side: &mut Option<Highlighter>| {
             side.get_or_insert_with(|| Highlighter::new(language)).line(text)
         };
         match sign {

@@ -95,8 +95,10 @@ fn draw_header(file: &FileDiff<'_>, view: View) -> Vec<Line<'static>> {
         spans.push(Span::styled(word, style(Role::Dim)));
     }
     let (added, removed) = file.counts();
-    spans.push(Span::styled(format!("  +{added}"), style(Role::Added)));
-    spans.push(Span::styled(format!(" −{removed}"), style(Role::Removed)));
+    if (added, removed) != (0, 0) {
+        spans.push(Span::styled(format!("  +{added}"), style(Role::Added)));
+        spans.push(Span::styled(format!(" −{removed}"), style(Role::Removed)));
+    }
     let indent = Indent { first: Vec::new(), rest: vec![Span::raw("  ")] };
     wrap_styled(&Line::from(spans), view.width, &indent)
 }

@@ -124,7 +124,11 @@ impl<'a> Parser<'a> {
     }
 
     fn begin(&mut self, path: String, whole: Option<Whole>) {
-        let mut file = FileDiff { path, whole, ..FileDiff::default() };
+        // What stands before the first name belongs to it.
+        let is_first = self.files.len() == 1;
+        let early = self.files.pop_if(|it| is_first && it.path.is_empty() && it.hunks.is_empty());
+        let notes = early.unwrap_or_default().notes;
+        let mut file = FileDiff { path, whole, notes, ..FileDiff::default() };
         if whole == Some(Whole::New) {
             file.hunks.push(Hunk { start: Some((1, 1)), ..Hunk::default() });
         }
@@ -219,23 +223,23 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Takes a line that changes nothing in the file itself.
     fn take_note(&mut self, line: &'a str) {
-        let is_said_already = ["index ", "similarity index ", "rename from ", "copy from "];
-        if is_said_already.iter().any(|start| line.starts_with(start)) && self.is_in_header {
-            return;
-        }
         let is_in_header = self.is_in_header;
         let file = self.file();
-        match line {
-            "" => {}
-            _ if is_in_header && line.starts_with("new file mode ") => {
+        if !is_in_header {
+            file.notes.extend(Some(line).filter(|line| !line.is_empty()));
+        } else if let Some(path) = line.strip_prefix("rename from ") {
+            path.clone_into(&mut file.path);
+        } else if let Some(path) = line.strip_prefix("rename to ") {
+            file.move_to = Some(path.to_owned());
+        } else if line.starts_with("deleted file mode ") {
+            file.whole = Some(Whole::Deleted);
+        } else if !line.starts_with("index ") && !line.starts_with("similarity index ") {
+            if line.starts_with("new file mode ") {
                 file.whole = Some(Whole::New);
-                file.notes.push(line);
             }
-            _ if is_in_header && line.starts_with("deleted file mode ") => {
-                file.whole = Some(Whole::Deleted);
-            }
-            _ => file.notes.push(line),
+            file.notes.extend(Some(line).filter(|line| !line.is_empty()));
         }
     }
 }

@@ -77,7 +77,7 @@ impl Writer<'_> {
             Event::SoftBreak | Event::HardBreak => self.put(" ", Style::new()),
             // None of them is asked for; what they hold is text.
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                self.put(&text, Style::new())
+                self.put(&text, Style::new());
             }
             Event::Rule | Event::TaskListMarker(_) => {}
         }

@@ -31,7 +31,7 @@ pub(super) fn draw_block(block: &Block, page: Page, lines: &mut Vec<Line<'static
     let indent = indent_of(&block.leads, page.theme);
     match &block.kind {
         Kind::Text(inline) => {
-            draw_text(inline, page.theme.style(Role::Text), (page, indent), lines)
+            draw_text(inline, page.theme.style(Role::Text), (page, indent), lines);
         }
         Kind::Heading(level, inline) => {
             draw_text(inline, heading_style(*level, page.theme), (page, indent), lines);

@@ -16,7 +16,7 @@ use crate::frontend::tui::wrap::{Indent, width, wrap_line, wrap_styled};
 const GAP_COLUMNS: usize = 2;
 
 /// A column is not made narrower than its longest word, or than this.
-const SHRUNK_COLUMNS_MIN: usize = 12;
+const SHRUNK_COLUMNS_MIN: usize = 20;
 
 type Cell = Vec<Line<'static>>;
 
@@ -100,13 +100,13 @@ fn draw_row(row: &[Cell], widths: &[usize], aligns: &[Align]) -> Vec<Line<'stati
                 Align::Centre => free / 2,
                 Align::Right => free,
             };
-            if !text.spans.is_empty() {
-                spans.push(Span::raw(" ".repeat(owed + before)));
-                spans.extend(text.spans);
-                owed = free - before + GAP_COLUMNS;
-            } else {
+            if text.spans.is_empty() {
                 owed += columns + GAP_COLUMNS;
+                continue;
             }
+            spans.push(Span::raw(" ".repeat(owed + before)));
+            spans.extend(text.spans);
+            owed = free - before + GAP_COLUMNS;
         }
         Line::from(spans)
     };
