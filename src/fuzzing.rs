@@ -9,9 +9,14 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use ratatui::text::Line;
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::frontend::tui::diff::{Fold, render_diff};
+use crate::frontend::tui::markdown::{Markdown, render};
+use crate::frontend::tui::theme::Theme;
+use crate::frontend::tui::wrap;
 use crate::model::ResponseEvent;
 use crate::model::responses::decode::Decoder;
 use crate::model::sse::SseGuard;
@@ -68,6 +73,39 @@ pub fn secrets(data: &[u8]) {
         stream.push(&String::from_iter(piece), &mut vault);
     }
     stream.finish(&mut vault);
+}
+
+/// Holds that Markdown is laid out alike however it arrives, never wider than the window, and
+/// safe to show. The first two bytes say how wide that is and how large the pieces are.
+pub fn markdown(data: &[u8]) {
+    let [width, size, rest @ ..] = data else { return };
+    let (text, width, theme) = (String::from_utf8_lossy(rest), u16::from(*width), Theme::default());
+    let mut markdown = Markdown::new();
+    let mut lines = Vec::new();
+    let letters: Vec<char> = text.chars().collect();
+    for piece in letters.chunks(usize::from(*size).max(1)) {
+        markdown.push(&String::from_iter(piece));
+        lines.extend(markdown.finished(width, theme));
+    }
+    lines.extend(markdown.finish(width, theme));
+    assert_eq!(lines, render(&text, width, theme), "cut and whole differ");
+    assert_shown(&lines, width);
+}
+
+/// Holds that any text shown as a change fits into the window and is safe to show. The first
+/// byte says how wide that is, the second how much is folded.
+pub fn diffview(data: &[u8]) {
+    let [width, fold, rest @ ..] = data else { return };
+    let (text, width) = (String::from_utf8_lossy(rest), u16::from(*width));
+    let fold = if *fold == 0 { Fold::All } else { Fold::Lines(usize::from(*fold)) };
+    assert_shown(&render_diff(&text, width, Theme::default(), fold), width);
+}
+
+fn assert_shown(lines: &[Line<'_>], width: u16) {
+    for text in lines.iter().map(ToString::to_string) {
+        assert!(wrap::width(&text) <= usize::from(width.max(1)), "{text:?} is too wide");
+        assert!(!text.contains(char::is_control), "{text:?} is not clean");
+    }
 }
 
 fn decode<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> (Vec<ResponseEvent>, String) {

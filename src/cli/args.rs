@@ -82,7 +82,10 @@ pub(crate) struct Cli {
     /// Settings for whatever follows.
     #[command(flatten)]
     pub settings: SettingsArgs,
-    /// What to do; the terminal interface when absent.
+    /// What to begin with, on the screen.
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Option<String>,
+    /// What to do instead of opening the screen.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -93,6 +96,8 @@ pub(crate) enum Command {
     /// Work on one prompt, without asking, then exit.
     #[command(visible_alias = "e", after_help = EXEC_AFTER_HELP, disable_help_subcommand = true)]
     Exec(Box<ExecArgs>),
+    /// Go on with an earlier session, on the screen.
+    Resume(Box<ResumeScreenArgs>),
     /// Apply a patch to the files of a directory, all of it or nothing.
     #[command(after_help = APPLY_PATCH_AFTER_HELP)]
     ApplyPatch(ApplyPatchArgs),
@@ -247,6 +252,23 @@ pub(crate) struct ResumeArgs {
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// Settings.
+    #[command(flatten)]
+    pub settings: SettingsArgs,
+}
+
+/// `resume`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ResumeScreenArgs {
+    /// The session's id; the latest of this directory when absent.
+    #[arg(value_name = "SESSION_ID")]
+    pub session: Option<String>,
+    /// What to do next.
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Option<String>,
+    /// Without an id: the latest of any directory.
+    #[arg(long, conflicts_with = "session")]
+    pub all: bool,
     /// Settings.
     #[command(flatten)]
     pub settings: SettingsArgs,

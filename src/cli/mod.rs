@@ -20,6 +20,7 @@ use crate::agent::StartError;
 use crate::cli::args::Cli;
 use crate::cli::args::Command;
 use crate::cli::commands::exec::ResumeError;
+use crate::cli::commands::interactive::ScreenError;
 use crate::cli::exit_code::ExitCode;
 use crate::config::ConfigError;
 use crate::frontend::exec::InputError;
@@ -42,7 +43,7 @@ pub fn main() -> ProcessExitCode {
         Err(error) => return report_usage(&error),
     };
     log::start();
-    let Cli { settings, command } = cli;
+    let Cli { settings, command, prompt } = cli;
     if let Some(Command::Sandbox(args)) = command {
         // Its code is the command's own.
         return commands::sandbox::run(&args, settings).unwrap_or_else(|error| {
@@ -50,13 +51,14 @@ pub fn main() -> ProcessExitCode {
             commands::sandbox::CANNOT_CONFINE.into()
         });
     }
-    run(Cli { settings, command }).unwrap_or_else(|error| report(&error)).into()
+    run(Cli { settings, command, prompt }).unwrap_or_else(|error| report(&error)).into()
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let Cli { settings, command } = cli;
+    let Cli { settings, command, prompt } = cli;
     match command {
         Some(Command::Exec(args)) => commands::exec::run(args.into_request(settings)),
+        Some(Command::Resume(args)) => commands::interactive::run_resume(*args, settings),
         Some(Command::ApplyPatch(args)) => Ok(commands::apply_patch::run(args, settings)),
         Some(Command::Demo(args)) => commands::demo::run(args),
         Some(Command::Login(args)) => commands::login::run(&args, &settings),
@@ -72,11 +74,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Doctor(args)) => commands::doctor::run(&args, &settings),
         // `main` has run it.
         Some(Command::Sandbox(_)) => Ok(ExitCode::Failed),
-        None => {
-            let hint = "gimlet exec \"what to do\" works now; gimlet demo shows it without a key";
-            out::report_error("the terminal interface is not part of this version", Some(hint));
-            Ok(ExitCode::Usage)
-        }
+        None => commands::interactive::run(prompt, &settings),
     }
 }
 
@@ -107,6 +105,8 @@ fn report(error: &anyhow::Error) -> ExitCode {
         (ExitCode::Usage, Some(error.hint().to_owned()))
     } else if let Some(error) = error.downcast_ref::<StartError>() {
         (code_of_start(error), error.hint())
+    } else if let Some(error) = error.downcast_ref::<ScreenError>() {
+        (ExitCode::Usage, Some(error.hint().to_owned()))
     } else {
         (ExitCode::Failed, None)
     };

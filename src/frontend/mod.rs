@@ -4,3 +4,4 @@
 //! never each other. Picked and started by `cli`.
 
 pub(crate) mod exec;
+pub(crate) mod tui;

@@ -123,6 +123,10 @@ const MODELS: &[(&str, ModelInfo)] = &[
     ("phi", TEXT_ONLY),
 ];
 
+/// Names to choose from where nobody typed one.
+pub(crate) const NAMES: &[&str] =
+    &["gpt-5.5", "gpt-5.5-codex", "gpt-5-mini", "gpt-4.1", "o3", "o4-mini", "gpt-oss-120b"];
+
 /// Returns what is known of a model. A provider's prefix such as `openai/` does not matter,
 /// nor does the `ft:` of a tuned one.
 pub(crate) fn lookup(model: &ModelName) -> ModelInfo {

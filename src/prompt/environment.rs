@@ -109,7 +109,7 @@ fn render_approval(policy: Option<ApprovalPolicy>) -> &'static str {
 }
 
 /// Returns the branch of the repository around `cwd`, without running git.
-fn read_branch(cwd: &Path) -> Option<String> {
+pub(crate) fn read_branch(cwd: &Path) -> Option<String> {
     let dot_git = cwd.ancestors().map(|dir| dir.join(".git")).find(|path| path.exists())?;
     let git_dir = find_git_dir(&dot_git)?;
     let head = read_line(&git_dir.join("HEAD"))?;

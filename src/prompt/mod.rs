@@ -10,7 +10,7 @@ mod project_docs;
 mod regular_file;
 
 pub(crate) use build::{PromptContext, build, build_instructions, build_opening};
-pub(crate) use environment::{Environment, read_environment};
+pub(crate) use environment::{Environment, read_branch, read_environment};
 pub(crate) use project_docs::{InstructionFiles, load_project_docs};
 
 #[cfg(test)]

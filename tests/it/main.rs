@@ -4,7 +4,7 @@
 //! whole sessions from fixtures, `resume.rs` kills them and goes on, `sandbox.rs` runs the sandbox for
 //! real and `escape.rs` tries to break out of it, `cli.rs` is
 //! the contract with shells and scripts, `hostile.rs` opens hostile repositories, `hygiene.rs` plants escapes,
-//! `masking.rs` looks for secrets, `audit.rs` damages logs, `support/` is what they share. `tests/README.md`
+//! `masking.rs` looks for secrets, `audit.rs` damages logs, `screen.rs` sits at a terminal, `support/` is what they share. `tests/README.md`
 //! says how to add a case.
 
 #![allow(
@@ -38,6 +38,7 @@ mod resume;
 mod sandbox;
 #[cfg(target_os = "linux")]
 mod sandbox_cli;
+mod screen;
 mod sessions;
 mod support;
 mod tidy;

@@ -93,6 +93,7 @@ const FIXTURES: &[(&str, &str, &str)] = &[
     ("execpolicy", "src/policy/command/tests.rs", ""),
     ("config", "src/config/tests.rs", ""),
     ("thread_events", "src/frontend/exec/tests.rs", "events.jsonl"),
+    ("tui", "src/frontend/tui/tests.rs", "events.jsonl"),
     ("project_docs", "src/prompt/tests.rs", ""),
     ("secrets", "src/text/secrets/tests.rs", ""),
     ("conversation", "src/conversation/tests.rs", ""),
@@ -101,6 +102,10 @@ const FIXTURES: &[(&str, &str, &str)] = &[
     ("fake", "src/model/fake.rs", ""),
     ("tool_specs", "src/tools/schema.rs", ""),
     ("escape", "tests/it/escape.rs", ""),
+    ("composer", "src/frontend/tui/composer/tests.rs", "keys.txt"),
+    ("keymap", "src/frontend/tui/keymap/tests.rs", "keys.txt"),
+    ("markdown", "src/frontend/tui/markdown/tests.rs", "input.md"),
+    ("diffview", "src/frontend/tui/diff/tests.rs", "input.diff"),
 ];
 const TOP_LEVEL: &[&str] = &[
     ".cargo",

@@ -130,7 +130,11 @@ pub(crate) fn plain_options(prompt: String) -> ExecOptions {
     }
 }
 
-fn find_history(resume: Option<ResumeTarget>, config: &Config) -> Result<History, ResumeError> {
+/// Returns what a run goes on with.
+pub(crate) fn find_history(
+    resume: Option<ResumeTarget>,
+    config: &Config,
+) -> Result<History, ResumeError> {
     let state: &Path = &config.directories.state;
     match resume {
         None => Ok(History::New),

@@ -14,6 +14,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod execpolicy;
+pub(crate) mod interactive;
 pub(crate) mod login;
 pub(crate) mod sandbox;
 pub(crate) mod trust;
