@@ -191,7 +191,8 @@ mod tests {
         });
         let applied = apply(&patch, Path::new("/"), &files.collect());
         let mut writes = applied.map_err(|error| error.to_string())?.writes;
-        Ok(String::from_utf8(writes.remove(0).content.unwrap_or_default()).unwrap())
+        let content = writes.remove(0).content.unwrap();
+        Ok(String::from_utf8(content.to_bytes().into_owned()).unwrap())
     }
 
     #[test]
