@@ -125,6 +125,7 @@ impl Masking {
             // What the user and the model say, what is masked already, and what holds no text.
             EventMsg::SessionStarted { .. }
             | EventMsg::TurnStarted { .. }
+            | EventMsg::Steered { .. }
             | EventMsg::RequestStarted { .. }
             | EventMsg::ItemDelta { .. }
             | EventMsg::ItemCompleted { .. }

@@ -103,6 +103,7 @@ pub(super) struct Desk {
 struct Queued {
     input: Vec<UserInput>,
     overrides: SettingsPatch,
+    when: When,
 }
 
 impl Session {
@@ -138,8 +139,8 @@ impl Session {
             };
             match op {
                 // Nothing runs, so the message never waited and there is no queue to report.
-                Some(Op::UserTurn { input, overrides, when: When::Now | When::Queued }) => {
-                    self.user_turn(Queued { input, overrides }, &mut ops).await;
+                Some(Op::UserTurn { input, overrides, when }) => {
+                    self.user_turn(Queued { input, overrides, when }, &mut ops).await;
                 }
                 Some(op) => self.take_op(op).await,
                 None => break,
@@ -390,6 +391,9 @@ impl Desk {
                 }
             }
             SessionRequest::Sync(done) => bus.sync(done),
+            SessionRequest::Steering(steering) => {
+                let _ = steering.send(self.take_steering(bus).await);
+            }
             SessionRequest::Mask { output, masked } => {
                 let _ = masked.send(bus.masking().output(output));
             }
@@ -407,12 +411,12 @@ impl Desk {
     /// Takes an `Op` that has a meaning while a turn runs.
     async fn take_op(&mut self, op: Op, bus: &mut Bus, cancel: &CancellationToken) {
         match op {
-            Op::UserTurn { input, overrides, when: When::Now | When::Queued } => {
+            Op::UserTurn { input, overrides, when } => {
                 if self.queue.len() >= QUEUE_MAX {
                     bus.emit(refused(format!("{QUEUE_MAX} messages wait already"))).await;
                     return;
                 }
-                self.queue.push_back(Queued { input, overrides });
+                self.queue.push_back(Queued { input, overrides, when });
                 self.report_queue(bus).await;
             }
             Op::EditQueue { index, edit } => {
@@ -451,6 +455,22 @@ impl Desk {
         cancel.cancel();
     }
 
+    /// Takes the messages out of the queue that are to join the running turn. One that brings
+    /// settings of its own, or waits behind another turn's, is a turn of its own.
+    async fn take_steering(&mut self, bus: &mut Bus) -> Vec<Vec<UserInput>> {
+        let mut taken = Vec::new();
+        while let Some(next) = self.queue.front()
+            && next.when == When::Now
+            && next.overrides == SettingsPatch::default()
+        {
+            taken.extend(self.queue.pop_front().map(|next| next.input));
+        }
+        if !taken.is_empty() {
+            self.report_queue(bus).await;
+        }
+        taken
+    }
+
     async fn report_queue(&mut self, bus: &mut Bus) {
         let queue = self.queue.iter().map(|queued| queued.input.clone()).collect();
         bus.emit(EventMsg::QueueChanged { queue }).await;
@@ -465,7 +485,7 @@ fn failed_by(message: &str) -> TurnOutcome {
     TurnOutcome::Failed { error: ErrorKind::Internal, message: message.to_owned() }
 }
 
-fn user_message(input: Vec<UserInput>) -> ResponseItem {
+pub(super) fn user_message(input: Vec<UserInput>) -> ResponseItem {
     use crate::protocol::ContentItem;
     let part = |input: UserInput| match input {
         UserInput::Text { text } => ContentItem::InputText(text),

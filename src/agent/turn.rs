@@ -10,6 +10,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::calls::ResponseCalls;
+use crate::agent::session::user_message;
 use crate::conversation::CallIdNote;
 use crate::conversation::Conversation;
 use crate::conversation::build_output;
@@ -108,6 +109,7 @@ impl Turn<'_> {
             if let Some(outcome) = self.record_outputs(outputs).await {
                 break outcome;
             }
+            self.take_steering().await;
         };
         (outcome, self.report)
     }
@@ -238,6 +240,14 @@ impl Turn<'_> {
             }
         }
         outcome
+    }
+
+    /// Adds what the user said while the turn ran.
+    async fn take_steering(&mut self) {
+        for input in self.link.take_steering().await {
+            self.link.event(None, None, EventMsg::Steered { input: input.clone() }).await;
+            self.record(user_message(input), None).await;
+        }
     }
 
     /// The turn was stopped: keeps what was said so far and answers every call.

@@ -70,6 +70,7 @@ impl Conversation {
             EventMsg::Compacted { replacement, .. } => self.replace(replacement.clone()),
             EventMsg::SessionStarted { .. }
             | EventMsg::TurnStarted { .. }
+            | EventMsg::Steered { .. }
             | EventMsg::TurnEnded { .. }
             | EventMsg::RequestStarted { .. }
             | EventMsg::ItemDelta { .. }

@@ -247,6 +247,11 @@ pub enum EventMsg {
         /// Bytes set aside.
         bytes: u64,
     },
+    /// A message that came while the turn ran joins it, before the next request.
+    Steered {
+        /// What the user gave.
+        input: Vec<UserInput>,
+    },
     /// The queue of messages changed.
     QueueChanged {
         /// The queue, first to run first.
@@ -588,6 +593,7 @@ impl EventMsg {
             Self::ItemDelta { .. } | Self::ToolCallDelta { .. } => false,
             Self::SessionStarted { .. }
             | Self::TurnStarted { .. }
+            | Self::Steered { .. }
             | Self::TurnEnded { .. }
             | Self::RequestStarted { .. }
             | Self::ItemCompleted { .. }

@@ -256,6 +256,7 @@ mod tests {
                     | SessionRequest::Reveal { .. }
                     | SessionRequest::Attempts { .. }
                     | SessionRequest::Process(_)
+                    | SessionRequest::Steering(_)
                     | SessionRequest::Sync(_) => {}
                 }
             }

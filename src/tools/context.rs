@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::policy::Rules;
 use crate::protocol::{
     Answer, ApprovalPolicy, Ask, CallId, EventMsg, HunkId, ModelName, Network, ProcessId,
-    SandboxLevel, SandboxMode, SandboxPolicy, ToolCall, ToolOutput,
+    SandboxLevel, SandboxMode, SandboxPolicy, ToolCall, ToolOutput, UserInput,
 };
 use crate::sandbox::CommandRunner;
 use crate::tools::{AttemptLog, FileAccess, RunningProcess, SeenFiles, ToolError};
@@ -94,6 +94,8 @@ pub enum SessionRequest {
     },
     /// All events before this are to be on disk before the answer comes.
     Sync(oneshot::Sender<bool>),
+    /// What the user said meanwhile is wanted, for the request that comes next.
+    Steering(oneshot::Sender<Vec<Vec<UserInput>>>),
     /// Something about commands that outlive their calls.
     Process(ProcessRequest),
     /// What a command that is kept attempts to reach is to be told as it comes.
@@ -175,6 +177,15 @@ impl SessionLink {
     pub async fn sync(&self) -> bool {
         let (tx, rx) = oneshot::channel();
         self.tx.send(SessionRequest::Sync(tx)).await.is_ok() && rx.await.unwrap_or(false)
+    }
+
+    /// Returns the messages that are to join the running turn, oldest first.
+    pub(crate) async fn take_steering(&self) -> Vec<Vec<UserInput>> {
+        let (tx, rx) = oneshot::channel();
+        match self.tx.send(SessionRequest::Steering(tx)).await {
+            Ok(()) => rx.await.unwrap_or_default(),
+            Err(_) => Vec::new(),
+        }
     }
 
     /// Asks for a place among the running commands.

@@ -83,6 +83,10 @@ impl AuditReport {
                 record.field("policy", format!("approval {}, {policy}", word(approval)));
                 record.data.insert("sandbox".to_owned(), json!(sandbox));
             }
+            EventMsg::Steered { input } => {
+                let record = self.push("turn", event, hash, "the user adds".to_owned());
+                record.field("text", shown_input(input));
+            }
             EventMsg::SandboxLevel { level, .. } => self.level = Some(*level),
             EventMsg::ToolCallBegin { call, effect, decision } => {
                 self.begin(event, hash, call, (effect, decision.as_ref()));

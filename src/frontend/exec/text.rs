@@ -201,6 +201,7 @@ impl HumanText {
                 return self.warning(message, hint.as_deref());
             }
             EventMsg::TurnStarted { .. }
+            | EventMsg::Steered { .. }
             | EventMsg::TurnEnded { .. }
             | EventMsg::RequestStarted { .. }
             | EventMsg::ItemDelta { .. }

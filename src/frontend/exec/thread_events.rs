@@ -83,6 +83,7 @@ impl ThreadEvents {
             | EventMsg::Restored { .. }
             | EventMsg::Repaired { .. }
             | EventMsg::QueueChanged { .. }
+            | EventMsg::Steered { .. }
             | EventMsg::ProcessStarted { .. }
             | EventMsg::ProcessEnded { .. }
             | EventMsg::SandboxLevel { .. }

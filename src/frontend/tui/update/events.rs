@@ -42,6 +42,7 @@ pub(super) fn take_event(model: &mut Model, event: Event) -> Vec<Cmd> {
             }
             return end_turn(model, outcome, usage, duration_ms);
         }
+        EventMsg::Steered { input } => add_user(model, input),
         EventMsg::ItemDelta { kind, text } => take_delta(model, kind, &text),
         EventMsg::ItemCompleted { item } => take_item(model, item),
         EventMsg::ToolCallBegin { call, effect, .. } => calls::begin(model, call, effect),
@@ -168,10 +169,14 @@ fn take_rare(model: &mut Model, turn: TurnId, msg: EventMsg) {
     }
 }
 
-fn begin_turn(model: &mut Model, id: TurnId, input: Vec<UserInput>) {
+fn add_user(model: &mut Model, input: Vec<UserInput>) {
     let (text, images) = split_input(input);
     model.end_stream(None);
     model.add(Cell::User(UserCell { text, images }));
+}
+
+fn begin_turn(model: &mut Model, id: TurnId, input: Vec<UserInput>) {
+    add_user(model, input);
     model.turn = Some(TurnState { id, started_ms: model.now_ms, ..TurnState::default() });
 }
 
