@@ -937,3 +937,38 @@ async fn damaged_approvals_allow_nothing_and_are_said_once() {
     assert!(said[1].ends_with("it holds for this session alone"), "{said:?}");
     assert_eq!(std::fs::read(lasting::approvals_path(&world.state())).unwrap(), b"{");
 }
+
+#[tokio::test]
+async fn what_is_said_while_a_turn_runs_joins_it() {
+    let world = World::new(UNTRUSTED);
+    let mut front = world.start(&[vec![run("make")]]);
+    let say = |text: &str, when| Op::UserTurn {
+        input: vec![UserInput::Text { text: text.to_owned() }],
+        overrides: Default::default(),
+        when,
+    };
+    front.handle.submit(say("go", When::Now)).unwrap();
+    let mut told = Vec::new();
+    loop {
+        let event = front.handle.next_event().await.unwrap();
+        match event.msg {
+            EventMsg::AskOpened { ask, .. } => {
+                front.handle.submit(say("mind the README", When::Now)).unwrap();
+                front.handle.submit(say("later", When::Queued)).unwrap();
+                let answer = allow(AnswerScope::Once);
+                front.handle.submit(Op::Answer { ask, answer }).unwrap();
+            }
+            EventMsg::TurnStarted { input, .. } => told.push(format!("turn {input:?}")),
+            EventMsg::Steered { input } => told.push(format!("steered {input:?}")),
+            EventMsg::RequestStarted { step, .. } => told.push(format!("request {step}")),
+            EventMsg::TurnEnded { .. } if told.len() > 4 => break,
+            _ => {}
+        }
+    }
+    let text = |text: &str| format!("[Text {{ text: {text:?} }}]");
+    let (go, mind, later) = (text("go"), text("mind the README"), text("later"));
+    let expected =
+        [format!("turn {go}"), "request 1".into(), format!("steered {mind}"), "request 2".into()];
+    assert_eq!(told[..4], expected);
+    assert_eq!(told[4], format!("turn {later}"));
+}
