@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use ratatui::text::Line;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::frontend::tui::diff::{Fold, render_diff};
@@ -349,86 +349,98 @@ pub fn journal(data: &[u8]) {
 /// The commit of the records that are made up.
 const COMMIT: &str = "c0ffee";
 
+/// The fuzzer's bytes, as answers to questions.
+struct Choices<'a>(&'a [u8]);
+
+impl Choices<'_> {
+    /// Returns a number below this one.
+    fn below(&mut self, count: usize) -> usize {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        usize::from(*first) % count
+    }
+
+    /// Returns the stamp of one of these files, which may belong to the commit.
+    fn stamp(&mut self, paths: &[PathBuf], ours: Option<&mut HashSet<String>>) -> Value {
+        let path = &paths[self.below(paths.len())];
+        let Ok(found) = std::fs::symlink_metadata(path) else { return Value::Null };
+        if let (Some(ours), Ok(text)) = (ours, std::fs::read_to_string(path)) {
+            ours.insert(text);
+        }
+        json!({
+            "number": found.ino(),
+            "size": found.size(),
+            "changed_ns": found.mtime() * 1_000_000_000 + found.mtime_nsec(),
+            "is_link": found.is_symlink(),
+        })
+    }
+
+    /// Returns one step of a commit.
+    fn step(&mut self, dirs: usize, paths: &[PathBuf]) -> Value {
+        let acts = [
+            json!("take"),
+            json!("put"),
+            json!("swap"),
+            json!("make_dir"),
+            json!({"remove_dir": {"mode": 0o755}}),
+            json!("drop_dir"),
+            json!({"set_mode": {"old": 0o755, "new": 0o711}}),
+        ];
+        let mut step = json!({
+            "act": acts[self.below(acts.len())],
+            "dir": self.below(dirs),
+            "name": NAMES[self.below(NAMES.len())],
+            "temp_dir": self.below(dirs),
+        });
+        if self.below(2) == 1 {
+            step["old"] = self.stamp(paths, None);
+        }
+        step
+    }
+}
+
+/// Names in the made-up trees.
+const NAMES: [&str; 3] = ["x", "y", "z"];
+
 /// Makes a tree, and a record of a commit in it. What the record calls a new file of the commit
 /// is its own to remove: it goes to `ours`.
 fn record_of(root: &Path, choices: &[u8], ours: &mut HashSet<String>) -> Vec<u8> {
-    let mut choices = choices.iter().copied();
-    let mut choose = |count: usize| usize::from(choices.next().unwrap_or(0)) % count;
+    let mut choices = Choices(choices);
     let dirs = [root.to_owned(), root.join("a"), root.join("a/b"), root.join("../elsewhere")];
-    for dir in dirs.get(..choose(dirs.len())).unwrap_or(&[]) {
+    for dir in dirs.get(..choices.below(dirs.len())).unwrap_or(&[]) {
         std::fs::create_dir_all(dir).unwrap();
     }
-    let names = ["x", "y", "z"];
-    let count = choose(6);
+    let count = choices.below(6);
     let temps = (0..count).flat_map(|n| {
         let temp = format!(".gimlet-{COMMIT}-{n}");
         [format!("{temp}a"), temp]
     });
-    let paths: Vec<_> = dirs
-        .iter()
-        .flat_map(|dir| {
-            names.map(str::to_owned).into_iter().chain(temps.clone()).map(|name| dir.join(name))
-        })
-        .collect();
+    let names: Vec<String> = NAMES.map(str::to_owned).into_iter().chain(temps).collect();
+    let paths: Vec<_> =
+        dirs.iter().flat_map(|dir| names.iter().map(|name| dir.join(name))).collect();
     for path in &paths {
         // Where there is no such directory there is no such file.
-        let _ = match choose(4) {
+        let _ = match choices.below(4) {
             0 => Ok(()),
             1 => std::fs::create_dir(path),
             2 => std::os::unix::fs::symlink("x", path),
             _ => std::fs::write(path, format!("what {} holds", path.display())),
         };
     }
-    let pick_stamp = |choose: &mut dyn FnMut(usize) -> usize,
-                      ours: Option<&mut HashSet<String>>| {
-        let path = &paths[choose(paths.len())];
-        let found = std::fs::symlink_metadata(path).ok()?;
-        if let (Some(ours), Ok(text)) = (ours, std::fs::read_to_string(path)) {
-            ours.insert(text);
-        }
-        Some(json!({
-            "number": found.ino(),
-            "size": found.size(),
-            "changed_ns": found.mtime() * 1_000_000_000 + found.mtime_nsec(),
-            "is_link": found.is_symlink(),
-        }))
-    };
-    let acts = [
-        json!("take"),
-        json!("put"),
-        json!("swap"),
-        json!("make_dir"),
-        json!({"remove_dir": {"mode": 0o755}}),
-        json!("drop_dir"),
-        json!({"set_mode": {"old": 0o755, "new": 0o711}}),
-    ];
-    let steps: Vec<_> = (0..count)
-        .map(|_| {
-            let mut step = json!({
-                "act": acts[choose(acts.len())],
-                "dir": choose(dirs.len()),
-                "name": names[choose(names.len())],
-                "temp_dir": choose(dirs.len()),
-            });
-            if choose(2) == 1 {
-                step["old"] = json!(pick_stamp(&mut choose, None));
-            }
-            step
-        })
-        .collect();
+    let steps: Vec<_> = (0..count).map(|_| choices.step(dirs.len(), &paths)).collect();
     let plan = json!({
         "version": 1, "commit": COMMIT, "roots": [root], "dirs": dirs, "steps": steps,
     });
     let mut record = store::commit::seal_line("plan", &plan.to_string());
-    let progress = choose(3);
+    let progress = choices.below(3);
     if progress > 0 {
-        let stamps: Vec<_> = (0..count).map(|_| pick_stamp(&mut choose, Some(ours))).collect();
+        let stamps: Vec<_> = (0..count).map(|_| choices.stamp(&paths, Some(ours))).collect();
         record.push_str(&store::commit::seal_line("ready", &json!(stamps).to_string()));
     }
     if progress > 1 {
         record.push_str(&store::commit::seal_line("done", "null"));
     }
-    let cut = choose(256);
+    let cut = choices.below(256);
     if cut < 64 {
         record.truncate(record.len() - cut.min(record.len()));
     }

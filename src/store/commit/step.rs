@@ -27,7 +27,7 @@ pub(super) struct Step {
     pub(super) name: OsString,
     /// The directory of the temporary name: the same, unless that one comes or goes itself.
     pub(super) temp_dir: DirId,
-    /// Of the file that an exchange displaces, so that it is never taken for the new one.
+    /// Of the file that goes, so that it is never taken for what comes in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) old: Option<Stamp>,
 }

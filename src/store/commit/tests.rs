@@ -1,8 +1,11 @@
 //! Trees, commits with every kind of step, and a disk that fails or ends the process where it
 //! is told to. The tests themselves are in the files below.
 
+#[path = "conduct_tests.rs"]
 mod conduct;
+#[path = "fault_tests.rs"]
 mod faults;
+#[path = "recovery_tests.rs"]
 mod recovery;
 
 use std::cell::Cell;

@@ -94,9 +94,16 @@ impl Work<'_> {
             Act::Put | Act::Swap if is_new(&at_temp) => State::NotDone,
             Act::Put | Act::Swap => State::Overtaken,
             // Both names may be of one file where renaming takes two calls.
-            Act::Take if at_name.is_some() && (at_temp.is_none() || is_one(&at_name, &at_temp)) => {
+            Act::Take if is_one(&at_name, &at_temp) => State::NotDone,
+            // Something else may be there by now, and the old file be gone for good.
+            Act::Take
+                if at_temp.is_none()
+                    && step.old.is_none_or(|old| at_name.as_ref().map(Stamp::new) == Some(old))
+                    && at_name.is_some() =>
+            {
                 State::NotDone
             }
+            Act::Take if at_temp.is_none() => State::Done,
             Act::Take if at_name.is_some() => State::Overtaken,
             // A file may have been there before a directory, or be there after it.
             Act::MakeDir if !at_name.is_some_and(is_dir) => State::NotDone,

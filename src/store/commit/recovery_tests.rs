@@ -19,6 +19,44 @@ fn what_the_user_changed_after_a_kill_is_not_overwritten() {
     assert!(place.recover().is_empty());
 }
 
+/// A temporary name that cannot be removed leaves the record, which stays one that can be read.
+#[test]
+fn what_cannot_be_removed_is_tried_again_and_again() {
+    let place = Place::in_memory();
+    furnish(&place);
+    // The renames are done and noted; from then on nothing can be done.
+    let is_noted = |at: &usize| {
+        let place = Place::in_memory();
+        furnish(&place);
+        let gone = disk(Fault::From(*at, Errno::IO), System::Exchanging);
+        place.commit_with(&gone, &everything(&place)).is_ok()
+    };
+    let at = (1..).find(is_noted).unwrap() + 1;
+    let gone = disk(Fault::From(at, Errno::IO), System::Exchanging);
+    place.commit_with(&gone, &everything(&place)).unwrap();
+    let record = fs::read_dir(&place.journal).unwrap().next().unwrap().unwrap().path();
+    // A directory where a temporary file was.
+    let is_temp = |path: &PathBuf| path.to_string_lossy().contains(TEMP_PREFIX);
+    let mut names = fs::read_dir(&place.root).unwrap().map(|entry| entry.unwrap().path());
+    let temp = names.find(is_temp).unwrap();
+    fs::remove_file(&temp).unwrap();
+    fs::create_dir(&temp).unwrap();
+    let whole = fs::read(&record).unwrap();
+    for cut in [7, 0] {
+        // The line that says that it is done, whole or cut.
+        fs::write(&record, &whole[..whole.len() - cut]).unwrap();
+        for _ in 0..4 {
+            let said = place.recover();
+            assert!(said[0].contains("could not all be removed"), "{said:?}");
+            assert_eq!(place.records(), 1);
+        }
+    }
+    fs::remove_dir(&temp).unwrap();
+    assert_eq!(place.recover().len(), 1);
+    assert_eq!(place.records(), 0);
+    assert_eq!(place.tree(), before_and_after().1);
+}
+
 /// A disk may lose the line that says that renames began. Then nobody can tell a new file from
 /// one that the user wrote since: the old one comes back, and the other stays beside it.
 #[test]
