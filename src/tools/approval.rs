@@ -87,7 +87,7 @@ impl Executor {
             match self.ask(&mut cleared).await? {
                 Allowed::Whole => return Ok(cleared),
                 Allowed::Hunks(keep) => {
-                    return self.narrow(cleared, &keep).await.map_err(failed);
+                    return self.narrow(cleared, &keep).map_err(failed);
                 }
                 Allowed::Edited(call) => {
                     let asked = cleared.decision.action;
@@ -241,7 +241,7 @@ impl Executor {
     }
 
     /// Returns the call as it does only the hunks that the user took.
-    async fn narrow(&self, cleared: Cleared, keep: &[HunkId]) -> Result<Cleared, ToolError> {
+    fn narrow(&self, cleared: Cleared, keep: &[HunkId]) -> Result<Cleared, ToolError> {
         let handler = &cleared.planned.handler;
         let hunks = handler.hunks(&cleared.call).into_iter();
         let left_out: Vec<Hunk> = hunks.filter(|hunk| !keep.contains(&hunk.id)).collect();

@@ -100,6 +100,23 @@ impl AuditReport {
                 };
                 self.end(event, hash, &tool.0, &ended);
             }
+            EventMsg::AskOpened { .. }
+            | EventMsg::AskAnswered { .. }
+            | EventMsg::GrantApplied { .. } => self.approval(event),
+            EventMsg::ProcessStarted { process, .. } => {
+                let place = self.record_of(call_id).map(|record| record.place());
+                self.confined.extend(place.map(|place| (*process, place)));
+                self.note(event, hash, &event.msg);
+            }
+            EventMsg::FilesChanged { by, changes } => self.files(event, hash, *by, changes),
+            other => self.note(event, hash, other),
+        }
+    }
+
+    /// Takes in what was asked of a call, and who answered.
+    fn approval(&mut self, event: &Event) {
+        let call_id = event.call_id.as_ref();
+        match &event.msg {
             EventMsg::AskOpened { ask, question } => {
                 if let Some(id) = call_id {
                     let outside = matches!(question, Ask::Approval { reach, .. } if reach.outside);
@@ -118,35 +135,23 @@ impl AuditReport {
                 let outside = asked.is_some_and(|asked| asked.outside);
                 // One answer may be for several calls that asked the same.
                 let id = call_id.or(asked.map(|asked| &asked.call_id)).cloned();
-                if let Some(record) = self.record_of(id.as_ref()) {
-                    record.field("decision", describe_answer(answer));
-                    record.data.insert("answer".to_owned(), json!(answer));
-                    if let Answer::Approval { decision: ApprovalDecision::Allow, edited, .. } =
-                        answer
-                    {
-                        record.ran_as(edited.as_ref());
-                        record.was_let_out(outside && edited.is_none());
-                    }
+                let Some(record) = self.record_of(id.as_ref()) else { return };
+                record.field("decision", describe_answer(answer));
+                record.data.insert("answer".to_owned(), json!(answer));
+                if let Answer::Approval { decision: ApprovalDecision::Allow, edited, .. } = answer {
+                    record.ran_as(edited.as_ref());
+                    record.was_let_out(outside && edited.is_none());
                 }
             }
             EventMsg::GrantApplied { grant, scope, outside } => {
-                if let Some(record) = self.record_of(call_id) {
-                    let scope = describe_scope(*scope);
-                    record.field(
-                        "decision",
-                        format!("approved before by the user {scope}, approval {grant}"),
-                    );
-                    record.data.insert("grant".to_owned(), json!(grant));
-                    record.was_let_out(*outside);
-                }
+                let Some(record) = self.record_of(call_id) else { return };
+                let scope = describe_scope(*scope);
+                let said = format!("approved before by the user {scope}, approval {grant}");
+                record.field("decision", said);
+                record.data.insert("grant".to_owned(), json!(grant));
+                record.was_let_out(*outside);
             }
-            EventMsg::ProcessStarted { process, .. } => {
-                let place = self.record_of(call_id).map(|record| record.place());
-                self.confined.extend(place.map(|place| (*process, place)));
-                self.note(event, hash, &event.msg);
-            }
-            EventMsg::FilesChanged { by, changes } => self.files(event, hash, *by, changes),
-            other => self.note(event, hash, other),
+            _ => {}
         }
     }
 
@@ -566,7 +571,7 @@ mod tests {
         report.records().iter().flat_map(Record::lines).collect::<Vec<_>>().join("\n")
     }
 
-    fn begin(tool: &str, arguments: &Value, effect: Value) -> Value {
+    fn begin(tool: &str, arguments: &Value, effect: &Value) -> Value {
         let payload = json!({"kind": "function", "arguments": arguments.to_string()});
         let call = json!({"call_id": "c1", "name": tool, "payload": payload});
         json!({"type": "tool_call_begin", "call": call, "effect": effect})
@@ -575,7 +580,7 @@ mod tests {
     fn run(cmd: &str) -> Value {
         let command = json!({"kind": "shell", "program": "sh", "login": false, "script": cmd});
         let effect = json!({"kind": "run", "command": command, "cwd": "/w", "network": "off"});
-        begin("exec_command", &json!({"cmd": cmd}), effect)
+        begin("exec_command", &json!({"cmd": cmd}), &effect)
     }
 
     fn approval(outside: bool) -> Value {
@@ -608,7 +613,7 @@ mod tests {
         for let_out in [vec![approval(true), yes(None)], vec![applied]] {
             let started = json!({"type": "process_started", "process": 1, "command": "python3"});
             let typed = json!({"session_id": 1, "chars": "rm\u{1b}[2J\n"});
-            let input = begin("write_stdin", &typed, json!({"kind": "input", "process": 1}));
+            let input = begin("write_stdin", &typed, &json!({"kind": "input", "process": 1}));
             let all = [vec![run("python3")], let_out, vec![started, input]].concat();
             let said = audit(&all);
             assert!(said.contains("    ran again outside the sandbox"), "{said}");

@@ -113,6 +113,8 @@ struct Lexer<'a> {
     /// Whether `&&`, `||` or `|` wait for a command.
     waits: bool,
     heredocs: Vec<Heredoc>,
+    /// Whether this is the text of a comment.
+    in_comment: bool,
 }
 
 impl Lexer<'_> {
@@ -177,6 +179,7 @@ impl Lexer<'_> {
             '&' if self.starts_with("&>") => self.read_redirection(),
             '&' => self.read_joint(),
             '<' | '>' => self.read_redirection(),
+            '#' if !self.in_comment => self.read_comment(),
             '(' => {
                 self.note("it has a subshell, a function or an array", self.at);
                 self.bump();
@@ -201,6 +204,26 @@ impl Lexer<'_> {
                 }
             }
         }
+    }
+
+    /// Passes a comment by, up to the end of its line: a quote in it opens nothing. What it would
+    /// say to a shell without comments is read apart.
+    fn read_comment(&mut self) {
+        self.note("it has a comment", self.at);
+        let line = self.rest().lines().next().unwrap_or_default();
+        // Within backquotes it ends with them.
+        let quoted = line.find('`').filter(|_| self.depth > 1);
+        let body = line.get(..quoted.unwrap_or(line.len())).unwrap_or_default();
+        let text = format!("'#'{}", body.strip_prefix('#').unwrap_or(body));
+        self.at += body.len().max(1);
+        let mut apart =
+            Lexer { text: &text, depth: self.depth, in_comment: true, ..Lexer::default() };
+        apart.scan(Until::End);
+        let Line { calls, odd: _, unread: _, mut fed, mut files } = apart.line;
+        let begins_it = |call: &Call| call.words.first().is_some_and(|word| word.text == "#");
+        self.line.calls.extend(calls.into_iter().filter(|call| !begins_it(call)));
+        self.line.fed.append(&mut fed);
+        self.line.files.append(&mut files);
     }
 
     fn end_call(&mut self) {

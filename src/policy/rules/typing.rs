@@ -112,21 +112,16 @@ impl Rules {
         said
     }
 
-    /// Judges it as a script: with what was typed before, and each line of it alone, since a
-    /// quote or a comment before may hide one.
+    /// Judges it as a script, with what was typed before.
     fn judge_script(&self, typed: &Typed<'_>, home: &Path) -> Option<Ruled> {
         let text = typed.text.trim_end_matches(CONTROL_D).replace('\r', "\n");
-        let whole = format!("{}{text}", typed.before);
-        let lines = whole.lines().filter(|line| !line.trim().is_empty());
-        std::iter::once(whole.as_str()).chain(lines).fold(None, |found, script| {
-            let command = CommandLine::Shell {
-                program: "sh".to_owned(),
-                login: false,
-                script: script.to_owned(),
-            };
-            let said = self.judge_command(&command, typed.cwd, home);
-            stricter(found, said.filter(|said| said.action != RuleAction::Allow))
-        })
+        let command = CommandLine::Shell {
+            program: "sh".to_owned(),
+            login: false,
+            script: format!("{}{text}", typed.before),
+        };
+        let said = self.judge_command(&command, typed.cwd, home);
+        said.filter(|said| said.action != RuleAction::Allow)
     }
 }
 
@@ -140,7 +135,11 @@ fn has_keys(typed: &Typed<'_>) -> bool {
         '\t' | '!' => is_terminal,
         letter => letter.is_control(),
     };
-    text.chars().any(is_key) || (is_terminal && text.lines().any(|line| line.starts_with('^')))
+    // What is typed is a comment to most shells, and a command to some.
+    let is_doubtful = typed.before.contains('#') || text.contains('#');
+    is_doubtful
+        || text.chars().any(is_key)
+        || (is_terminal && text.lines().any(|line| line.starts_with('^')))
 }
 
 fn find_reader(command: &CommandLine) -> Reader {
