@@ -5,9 +5,11 @@
 //! of ours calls it.
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a panic is the finding")]
 
-use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::model::ResponseEvent;
@@ -141,7 +143,8 @@ pub fn unified(data: &[u8]) {
     let patch = patch::parse_bytes(diff.clone()).unwrap();
     let files = BTreeMap::from([(base.join("f"), Some(old))]);
     let applied = patch::apply(&patch, base, &files).unwrap();
-    assert_eq!(applied.writes[0].content.as_deref(), Some(new), "not what the diff says");
+    let content = applied.writes[0].content.as_ref();
+    assert_eq!(content.map(|it| it.to_bytes()).as_deref(), Some(new), "not what the diff says");
     assert_eq!(applied.notes, Vec::<String>::new());
     // The same diff on other bytes, and a broken one on the same.
     apply_any(&diff, Some(new));
@@ -171,6 +174,7 @@ fn check_kept_lines(patch: &Patch, base: &Path, write: &FileWrite<&[u8]>) {
     let [file] = changes.as_slice() else { return };
     let FileAction::Update { move_to: None, chunks, .. } = &file.action else { return };
     let (Some(old), Some(new)) = (&write.old, &write.content) else { return };
+    let new = new.to_bytes();
     let (mut added, mut removed) = (0, 0);
     for line in chunks.iter().flat_map(|chunk| chunk.body.lines()) {
         match line.kind {
@@ -184,7 +188,13 @@ fn check_kept_lines(patch: &Patch, base: &Path, write: &FileWrite<&[u8]>) {
     }
     let is_cr = patch.form == patch::Form::Chunks && old.contains(&b'\r') && !old.contains(&b'\n');
     let end = if is_cr { b'\r' } else { b'\n' };
-    let (old, new) = (split_lines(old, end), split_lines(new, end));
+    let mark = "\u{FEFF}".as_bytes();
+    let text_of = |bytes| match patch.form {
+        // The mark at the start is no part of the first line.
+        patch::Form::Chunks => <[u8]>::strip_prefix(bytes, mark).unwrap_or(bytes),
+        patch::Form::Unified => bytes,
+    };
+    let (old, new) = (split_lines(text_of(old), end), split_lines(text_of(&new), end));
     if old.len().max(new.len()) > LINES_COMPARED_MAX {
         return;
     }
@@ -263,17 +273,143 @@ fn check_known(text: &str) {
 }
 
 /// Holds that the journal may hold a record of any bytes: nothing is renamed or removed that is
-/// not named as a temporary file of that record.
+/// not named as a temporary file of that record. After a first zero the bytes make a tree and a
+/// record that checks out, and no file of a user may be lost by what is done about it.
 pub fn journal(data: &[u8]) {
     let place = tempfile::tempdir().unwrap();
-    let (root, journal) = (place.path().join("work"), place.path().join("journal"));
+    let base = std::fs::canonicalize(place.path()).unwrap();
+    let (root, journal) = (base.join("work"), base.join("journal"));
     std::fs::create_dir_all(&root).unwrap();
     std::fs::create_dir_all(&journal).unwrap();
     std::fs::write(root.join("kept"), "kept").unwrap();
-    std::fs::write(journal.join("0"), data).unwrap();
-    let _ = store::commit::recover(&journal, &[root.clone()]);
+    std::fs::write(base.join("outside"), "outside").unwrap();
+    let mut ours = HashSet::new();
+    let record = match data.strip_prefix(&[0]) {
+        Some(choices) => record_of(&root, choices, &mut ours),
+        None => data.to_vec(),
+    };
+    std::fs::write(journal.join("0"), record).unwrap();
+    let before = list_files(&base.join("work"));
+    let said = store::commit::recover(&journal, &[root.clone()]);
     assert_eq!(std::fs::read(root.join("kept")).unwrap(), b"kept");
-    assert!(store::commit::recover(&journal, &[root]).is_empty(), "done twice");
+    assert_eq!(std::fs::read(base.join("outside")).unwrap(), b"outside");
+    let after: HashSet<String> = list_files(&root).into_values().collect();
+    for (path, text) in before {
+        let is_temporary = path.to_string_lossy().contains(COMMIT);
+        assert!(
+            is_temporary || ours.contains(&text) || after.contains(&text),
+            "{} is lost: {said:?}",
+            path.display()
+        );
+    }
+    if !said.iter().any(|said| said.contains("could not be looked at")) {
+        let again = store::commit::recover(&journal, &[root]);
+        assert!(again.is_empty(), "done twice: {said:?} {again:?}");
+    }
+}
+
+/// The commit of the records that are made up.
+const COMMIT: &str = "c0ffee";
+
+/// Makes a tree, and a record of a commit in it. What the record calls a new file of the commit
+/// is its own to remove: it goes to `ours`.
+fn record_of(root: &Path, choices: &[u8], ours: &mut HashSet<String>) -> Vec<u8> {
+    let mut choices = choices.iter().copied();
+    let mut choose = |count: usize| usize::from(choices.next().unwrap_or(0)) % count;
+    let dirs = [root.to_owned(), root.join("a"), root.join("a/b"), root.join("../elsewhere")];
+    for dir in dirs.get(..choose(dirs.len())).unwrap_or(&[]) {
+        std::fs::create_dir_all(dir).unwrap();
+    }
+    let names = ["x", "y", "z"];
+    let count = choose(6);
+    let temps = (0..count).flat_map(|n| {
+        let temp = format!(".gimlet-{COMMIT}-{n}");
+        [format!("{temp}a"), temp]
+    });
+    let paths: Vec<_> = dirs
+        .iter()
+        .flat_map(|dir| {
+            names.map(str::to_owned).into_iter().chain(temps.clone()).map(|name| dir.join(name))
+        })
+        .collect();
+    for path in &paths {
+        // Where there is no such directory there is no such file.
+        let _ = match choose(4) {
+            0 => Ok(()),
+            1 => std::fs::create_dir(path),
+            2 => std::os::unix::fs::symlink("x", path),
+            _ => std::fs::write(path, format!("what {} holds", path.display())),
+        };
+    }
+    let pick_stamp = |choose: &mut dyn FnMut(usize) -> usize,
+                      ours: Option<&mut HashSet<String>>| {
+        let path = &paths[choose(paths.len())];
+        let found = std::fs::symlink_metadata(path).ok()?;
+        if let (Some(ours), Ok(text)) = (ours, std::fs::read_to_string(path)) {
+            ours.insert(text);
+        }
+        Some(json!({
+            "number": found.ino(),
+            "size": found.size(),
+            "changed_ns": found.mtime() * 1_000_000_000 + found.mtime_nsec(),
+            "is_link": found.is_symlink(),
+        }))
+    };
+    let acts = [
+        json!("take"),
+        json!("put"),
+        json!("swap"),
+        json!("make_dir"),
+        json!({"remove_dir": {"mode": 0o755}}),
+        json!("drop_dir"),
+        json!({"set_mode": {"old": 0o755, "new": 0o711}}),
+    ];
+    let steps: Vec<_> = (0..count)
+        .map(|_| {
+            let mut step = json!({
+                "act": acts[choose(acts.len())],
+                "dir": choose(dirs.len()),
+                "name": names[choose(names.len())],
+                "temp_dir": choose(dirs.len()),
+            });
+            if choose(2) == 1 {
+                step["old"] = json!(pick_stamp(&mut choose, None));
+            }
+            step
+        })
+        .collect();
+    let plan = json!({
+        "version": 1, "commit": COMMIT, "roots": [root], "dirs": dirs, "steps": steps,
+    });
+    let mut record = store::commit::seal_line("plan", &plan.to_string());
+    let progress = choose(3);
+    if progress > 0 {
+        let stamps: Vec<_> = (0..count).map(|_| pick_stamp(&mut choose, Some(ours))).collect();
+        record.push_str(&store::commit::seal_line("ready", &json!(stamps).to_string()));
+    }
+    if progress > 1 {
+        record.push_str(&store::commit::seal_line("done", "null"));
+    }
+    let cut = choose(256);
+    if cut < 64 {
+        record.truncate(record.len() - cut.min(record.len()));
+    }
+    record.into_bytes()
+}
+
+/// Returns what the files below a directory hold.
+fn list_files(root: &Path) -> BTreeMap<PathBuf, String> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        let found = std::fs::symlink_metadata(&path).unwrap();
+        if found.is_dir() {
+            files.append(&mut list_files(&path));
+        } else if found.is_file() {
+            files.insert(path.clone(), std::fs::read_to_string(&path).unwrap());
+        }
+    }
+    files
 }
 
 /// Holds that a session file of any bytes opens, and that what is appended to it is read back.

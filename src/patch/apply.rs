@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::patch::chunk::{Body, Chunk};
+use crate::patch::content::Content;
 use crate::patch::edit::Edits;
 use crate::patch::explain::{explain, plural};
 use crate::patch::find::{Cursor, Finder, OTHERS_MAX, Place};
@@ -33,7 +34,7 @@ const NOTES_MAX: usize = 20;
 
 /// What files hold after a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Applied<B = Vec<u8>> {
+pub(crate) struct Applied<B: AsRef<[u8]> = Vec<u8>> {
     /// One entry per file that changes, in the order of the patch.
     pub(crate) writes: Vec<FileWrite<B>>,
     /// What the model should know although it worked, one line each.
@@ -42,11 +43,11 @@ pub(crate) struct Applied<B = Vec<u8>> {
 
 /// What one file holds after a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FileWrite<B = Vec<u8>> {
+pub(crate) struct FileWrite<B: AsRef<[u8]> = Vec<u8>> {
     /// The file, absolute.
     pub(crate) path: PathBuf,
     /// Its new bytes; `None` deletes it.
-    pub(crate) content: Option<Vec<u8>>,
+    pub(crate) content: Option<Content<B>>,
     /// The bytes it had; `None` when it did not exist.
     pub(crate) old: Option<B>,
     /// The file it was moved from, which has an entry of its own.
@@ -93,8 +94,8 @@ pub(super) fn apply_within<B: AsRef<[u8]> + Clone>(
             return Err(too_costly(file, 0));
         }
     }
-    for (path, lines) in std::mem::take(&mut state.opened) {
-        state.put(&path, Some(lines.into_bytes()));
+    for (path, opened) in std::mem::take(&mut state.opened) {
+        state.put(&path, Some(opened.into_content()));
     }
     let State { mut writes, mut notes, .. } = state;
     // A file that came and went again was never there.
@@ -107,7 +108,40 @@ pub(super) fn apply_within<B: AsRef<[u8]> + Clone>(
     Ok(Applied { writes, notes })
 }
 
-struct State<'a, B> {
+/// What a section of the patch begins with.
+enum Source<'a, B> {
+    /// What the file held before the patch.
+    Original(&'a B),
+    /// What the patch has made of it, or of another.
+    Made(Vec<u8>),
+}
+
+/// A file while sections change it.
+struct Opened<'a, B> {
+    lines: Lines<'a>,
+    original: Option<&'a B>,
+}
+
+impl<B: AsRef<[u8]> + Clone> Source<'_, B> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Original(bytes) => bytes.as_ref(),
+            Self::Made(bytes) => bytes,
+        }
+    }
+}
+
+impl<B: AsRef<[u8]> + Clone> Opened<'_, B> {
+    fn into_content(self) -> Content<B> {
+        let (old, added, stretches) = self.lines.into_stretches();
+        match self.original {
+            Some(original) => Content::of_shared(original.clone(), added, stretches),
+            None => Content::of_own(old.into_owned(), added, stretches),
+        }
+    }
+}
+
+struct State<'a, B: AsRef<[u8]>> {
     base: &'a Path,
     form: Form,
     files: &'a BTreeMap<PathBuf, Option<B>>,
@@ -122,7 +156,7 @@ struct State<'a, B> {
     /// The files that came from elsewhere, or are new.
     arrived: HashSet<PathBuf>,
     /// The lines of files that more sections change.
-    opened: HashMap<PathBuf, Lines<'a>>,
+    opened: HashMap<PathBuf, Opened<'a, B>>,
     notes: Vec<String>,
 }
 
@@ -170,13 +204,13 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
             FileAction::Add { content } => {
                 self.make_way(file, &path)?;
                 self.arrived.insert(path.clone());
-                self.put(&path, Some(content.content()));
+                self.put(&path, Some(Content::whole(content.content())));
                 self.set_executable(&path, file);
             }
             FileAction::Delete => {
                 let old = self.take(file, &path, "delete")?;
                 if let Some(removed) = &file.removed {
-                    check_removed(file, removed, &old)?;
+                    check_removed(file, removed, old.bytes())?;
                 }
                 self.put(&path, None);
             }
@@ -198,14 +232,14 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
         path: PathBuf,
         chunks: &[Chunk],
     ) -> Result<(), PatchError> {
-        let mut lines = match self.opened.remove(&path) {
-            Some(lines) => lines,
+        let mut opened = match self.opened.remove(&path) {
+            Some(opened) => opened,
             None => {
-                let bytes = self.source(file, &path, "update")?;
-                self.open(file, bytes)?
+                let source = self.source(file, &path, "update")?;
+                self.open(file, source)?
             }
         };
-        self.change(file, &mut lines, chunks)?;
+        self.change(file, &mut opened.lines, chunks)?;
         let left = self.sections.get_mut(&path).map_or(0, |left| {
             *left = left.saturating_sub(1);
             *left
@@ -213,10 +247,10 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
         self.entry(&path);
         self.set_executable(&path, file);
         // Where a CR ends a line, a new LF ends that.
-        if left > 0 && !lines.cr_ends {
-            self.opened.insert(path, lines);
+        if left > 0 && !opened.lines.cr_ends {
+            self.opened.insert(path, opened);
         } else {
-            self.put(&path, Some(lines.into_bytes()));
+            self.put(&path, Some(opened.into_content()));
         }
         Ok(())
     }
@@ -229,19 +263,19 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
     ) -> Result<(), PatchError> {
         self.make_way(file, &target)?;
         // A diff tells how files are made of those that were there before all of it.
-        let bytes = match self.original(path) {
-            Some(bytes) => Cow::Borrowed(bytes),
+        let source = match self.original(path) {
+            Some(original) => Source::Original(original),
             None => {
-                let bytes = self.take(file, path, "copy")?;
-                self.put(path, Some(bytes.to_vec()));
-                bytes
+                let source = self.take(file, path, "copy")?;
+                self.put(path, Some(Content::whole(source.bytes().to_vec())));
+                source
             }
         };
-        self.budget.spend(bytes.len() / 64);
-        let mut lines = self.open(file, bytes)?;
-        self.change(file, &mut lines, chunks)?;
+        self.budget.spend(source.bytes().len() / 64);
+        let mut opened = self.open(file, source)?;
+        self.change(file, &mut opened.lines, chunks)?;
         self.arrived.insert(target.clone());
-        self.put(&target, Some(lines.into_bytes()));
+        self.put(&target, Some(opened.into_content()));
         let entry = self.entry(&target);
         (entry.copied_from, entry.executable) = (Some(path.to_owned()), file.executable);
         Ok(())
@@ -262,18 +296,18 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
         };
         let origin = origin.unwrap_or_else(|| path.to_owned());
         let executable = self.places.get(path).and_then(|at| self.writes.get(*at)?.executable);
-        let mut lines = match original {
-            Some(bytes) => self.open(file, Cow::Borrowed(bytes))?,
+        let mut opened = match original {
+            Some(original) => self.open(file, Source::Original(original))?,
             None => match self.opened.remove(path) {
-                Some(lines) => lines,
+                Some(opened) => opened,
                 None => {
-                    let bytes = self.source(file, path, "move")?;
-                    self.open(file, bytes)?
+                    let source = self.source(file, path, "move")?;
+                    self.open(file, source)?
                 }
             },
         };
-        self.change(file, &mut lines, chunks)?;
-        let content = lines.into_bytes();
+        self.change(file, &mut opened.lines, chunks)?;
+        let content = opened.into_content();
         if original.is_none() {
             self.put(path, None);
         }
@@ -313,16 +347,20 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
 
     // ---- What files hold.
 
-    fn open(&self, file: &FilePatch, bytes: Cow<'a, [u8]>) -> Result<Lines<'a>, PatchError> {
-        if bytes.len() > FILE_BYTES_MAX {
+    fn open(&self, file: &FilePatch, source: Source<'a, B>) -> Result<Opened<'a, B>, PatchError> {
+        if source.bytes().len() > FILE_BYTES_MAX {
             return Err(too_large(file));
         }
-        Ok(Lines::new(bytes, self.form, self.budget))
+        let (bytes, original) = match source {
+            Source::Original(original) => (Cow::Borrowed(original.as_ref()), Some(original)),
+            Source::Made(bytes) => (Cow::Owned(bytes), None),
+        };
+        Ok(Opened { lines: Lines::new(bytes, self.form, self.budget), original })
     }
 
     /// Returns what the file held before the patch.
-    fn original(&self, path: &Path) -> Option<&'a [u8]> {
-        self.files.get(path).and_then(Option::as_ref).map(AsRef::as_ref)
+    fn original(&self, path: &Path) -> Option<&'a B> {
+        self.files.get(path).and_then(Option::as_ref)
     }
 
     /// Takes what the file holds now out of the writes, to be put back changed.
@@ -331,11 +369,11 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
         file: &FilePatch,
         path: &Path,
         verb: &'static str,
-    ) -> Result<Cow<'a, [u8]>, PatchError> {
+    ) -> Result<Source<'a, B>, PatchError> {
         let known = self.places.get(path).and_then(|at| self.writes.get_mut(*at));
         let bytes = match known {
-            Some(write) => write.content.take().map(Cow::Owned),
-            None => self.original(path).map(Cow::Borrowed),
+            Some(write) => write.content.take().map(|content| Source::Made(content.into_vec())),
+            None => self.original(path).map(Source::Original),
         };
         bytes.ok_or_else(|| PatchError::Missing {
             path: file.path.clone(),
@@ -350,9 +388,9 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
         file: &FilePatch,
         path: &Path,
         verb: &'static str,
-    ) -> Result<Cow<'a, [u8]>, PatchError> {
+    ) -> Result<Source<'a, B>, PatchError> {
         match self.opened.remove(path) {
-            Some(lines) => Ok(Cow::Owned(lines.into_bytes())),
+            Some(opened) => Ok(Source::Made(opened.into_content().into_vec())),
             None => self.source(file, path, verb),
         }
     }
@@ -402,7 +440,7 @@ impl<'a, B: AsRef<[u8]> + Clone> State<'a, B> {
         &mut self.writes[at]
     }
 
-    fn put(&mut self, path: &Path, content: Option<Vec<u8>>) {
+    fn put(&mut self, path: &Path, content: Option<Content<B>>) {
         let entry = self.entry(path);
         if content.is_none() {
             (entry.moved_from, entry.copied_from, entry.executable) = (None, None, None);

@@ -436,19 +436,20 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Returns the whole file.
-    pub(super) fn into_bytes(mut self) -> Vec<u8> {
-        let mut pieces: Vec<(usize, usize)> = vec![(0, self.mark_bytes)];
-        let mut add = |start: u32, bytes: usize| match pieces.last_mut() {
+    /// Returns the whole file: its bytes as they were, those that came, and stretches of them,
+    /// where those that came are numbered on.
+    pub(super) fn into_stretches(self) -> (Cow<'a, [u8]>, Vec<u8>, Vec<(usize, usize)>) {
+        let mut stretches: Vec<(usize, usize)> = vec![(0, self.mark_bytes)];
+        let mut add = |start: u32, bytes: usize| match stretches.last_mut() {
             // The file and what came are apart.
             Some((from, len))
                 if *from + *len == start as usize && *from + *len != self.old.len() =>
             {
                 *len += bytes;
             }
-            Some(_) | None => pieces.push((start as usize, bytes)),
+            Some(_) | None => stretches.push((start as usize, bytes)),
         };
-        for block in std::mem::take(&mut self.blocks) {
+        for block in &self.blocks {
             match (block.lines.first(), block.lines.last()) {
                 (Some(first), Some(last)) if !block.is_changed => {
                     add(first.start, (last.start - first.start) as usize + last.bytes as usize);
@@ -456,18 +457,8 @@ impl<'a> Lines<'a> {
                 _ => block.lines.iter().for_each(|line| add(line.start, line.bytes as usize)),
             }
         }
-        self.counts = OnceCell::new();
-        let size: usize = pieces.iter().map(|(_, bytes)| bytes).sum();
-        self.budget.spend(size / 64);
-        let mut bytes = Vec::with_capacity(size);
-        for (start, len) in pieces {
-            let (source, start) = match start.checked_sub(self.old.len()) {
-                Some(start) if len > 0 => (&self.added[..], start),
-                Some(_) | None => (&self.old[..], start),
-            };
-            bytes.extend_from_slice(source.get(start..start + len).unwrap_or(b""));
-        }
-        bytes
+        self.budget.spend(stretches.iter().map(|(_, bytes)| bytes).sum::<usize>() / 64);
+        (self.old, self.added, stretches)
     }
 }
 

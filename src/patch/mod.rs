@@ -12,6 +12,7 @@ use crate::protocol::{ChangeKind, FileChange};
 
 mod apply;
 mod chunk;
+mod content;
 mod detect;
 mod edit;
 mod error;
@@ -32,6 +33,7 @@ pub(crate) use apply::{Applied, FileWrite, apply};
 #[cfg(any(test, fuzzing))]
 pub(crate) use chunk::LineKind;
 pub(crate) use chunk::{Body, Chunk};
+pub(crate) use content::Content;
 pub(crate) use detect::detect;
 pub(crate) use error::PatchError;
 pub(crate) use parse::{PATCH_BYTES_MAX, parse, parse_bytes};

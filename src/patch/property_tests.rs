@@ -219,7 +219,8 @@ fn run_for_steps(text: &str, file: &str) -> (Result<String, PatchError>, usize) 
     let applied = apply_within(&patch, base, &files, &budget);
     let content = applied.map(|applied| {
         assert_eq!(applied.writes.len(), 1);
-        String::from_utf8(applied.writes[0].content.clone().unwrap()).unwrap()
+        let content = applied.writes[0].content.as_ref().unwrap();
+        String::from_utf8(content.to_bytes().into_owned()).unwrap()
     });
     (content, granted - budget.left())
 }

@@ -266,7 +266,7 @@ fn what_the_model_is_told_is_short() {
 #[test]
 fn a_file_that_changed_since_it_was_read_is_named() {
     let place = Place::new();
-    place.seen.note(&place.root.join("a"), b"one\ntwo\n");
+    place.seen.note(&place.root.join("a"), &[b"one\n", b"two\n"]);
     fs::write(place.root.join("a"), "zero\none\ntwo\n").unwrap();
     let text = place.apply("*** Update File: a\n-three\n+3\n").unwrap_err().to_string();
     let stale = format!("{}/a changed on disk since you read it", place.root.display());

@@ -284,8 +284,8 @@ fn check_regular(path: &Path, metadata: &fs::Metadata) -> Result<(), ToolError> 
     }
 }
 
-/// Reads a regular file by its real path, within a bound.
-pub(crate) fn read_real(real: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+/// Reads a regular file by its real path, within a bound; returns how it looked before.
+pub(crate) fn read_real(real: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, fs::Metadata)> {
     let file = File::from(open_without_links(real)?);
     let found = file.metadata()?;
     if let Some(kind) = describe_other(found.file_type()) {
@@ -296,7 +296,7 @@ pub(crate) fn read_real(real: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > bytes_max {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    Ok(bytes)
+    Ok((bytes, found))
 }
 
 /// Says what something is that is no regular file.

@@ -40,10 +40,12 @@ impl SeenFiles {
         Self { hashes: Some(Arc::default()) }
     }
 
-    /// Remembers what was seen of a file, by its real path.
-    pub(crate) fn note(&self, path: &Path, bytes: &[u8]) {
+    /// Remembers what was seen of a file, by its real path; its bytes come in parts.
+    pub(crate) fn note(&self, path: &Path, parts: &[&[u8]]) {
         if self.hashes.is_some() {
-            self.put(path, hash(bytes));
+            let mut seeing = Seeing::default();
+            parts.iter().for_each(|part| seeing.update(part));
+            self.note_read(path, seeing);
         }
     }
 

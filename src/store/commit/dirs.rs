@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::store::commit::disk::Disk;
+use crate::store::commit::disk::{Disk, is_nowhere};
 
 /// Directories kept open at one time; a process may have a thousand descriptors.
 const OPEN_MAX: usize = 200;
@@ -116,6 +116,34 @@ impl<'d> Dirs<'d> {
         }
         self.open.insert(id, Arc::clone(&fd));
         Ok(fd)
+    }
+
+    /// Returns an open directory of each file system that these are on, and with each the id.
+    pub(super) fn systems(
+        &mut self,
+        ids: impl IntoIterator<Item = DirId>,
+    ) -> Result<Vec<(DirId, Arc<OwnedFd>)>, (DirId, io::Error)> {
+        let mut systems: Vec<(i128, (DirId, Arc<OwnedFd>))> = Vec::new();
+        for id in ids {
+            let known = self.known.get(id).and_then(|known| known.identity);
+            let is_met = |device: i128| systems.iter().any(|(other, _)| *other == device);
+            if known.is_some_and(|(device, _)| is_met(device)) {
+                continue;
+            }
+            match self.fd(id) {
+                Ok(fd) => {
+                    let known = self.known.get(id).and_then(|known| known.identity);
+                    let device = known.map_or(-1, |(device, _)| device);
+                    if !systems.iter().any(|(other, _)| *other == device) {
+                        systems.push((device, (id, fd)));
+                    }
+                }
+                // One that was taken away: the one above knows.
+                Err(error) if is_nowhere(&error) => {}
+                Err(error) => return Err((id, error)),
+            }
+        }
+        Ok(systems.into_iter().map(|(_, system)| system).collect())
     }
 
     /// Forgets a directory that was removed, so that one made in its place is taken for it.

@@ -6,9 +6,11 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs as sys;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, RenameFlags, Stat};
@@ -20,20 +22,41 @@ const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
 /// Syncs waited for at one time; more gain nothing.
 const SYNC_THREADS: usize = 16;
 
+/// Names taken away at one time. On a disk that is told of each freed block, each call waits
+/// for the disk.
+const UNLINK_THREADS: usize = 8;
+
+/// Steps up to which what a commit makes is waited for file by file. Past it the whole file
+/// system is synced once, which costs as much as a few files, though it may write what is not
+/// ours: thousands of files one by one take seconds.
+const EACH_MAX: usize = if cfg!(target_os = "linux") { 128 } else { usize::MAX };
+
 /// The mode bits that `chmod` takes.
 pub(super) const MODE_BITS: RawMode = 0o7777;
 
 const PLAIN: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NOCTTY);
 
 /// The way to the system.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Disk {
+    /// A commit of more steps is a large one.
+    pub(super) each_max: usize,
     #[cfg(test)]
     pub(super) faults: super::tests::Faults,
 }
 
 /// Names and values of a file's extended attributes, access lists among them.
 pub(super) type Attributes = Vec<(OsString, Vec<u8>)>;
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self {
+            each_max: EACH_MAX,
+            #[cfg(test)]
+            faults: super::tests::Faults::default(),
+        }
+    }
+}
 
 #[cfg_attr(not(test), allow(clippy::unused_self))] // Where tests count, there is something.
 impl Disk {
@@ -109,6 +132,11 @@ impl Disk {
     /// Writes on, and says how much.
     pub(super) fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize> {
         self.call(|| rustix::io::write(file, bytes))
+    }
+
+    /// Writes parts on, and says how many bytes.
+    pub(super) fn write_parts(&self, file: &File, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.call(|| rustix::io::writev(file, parts))
     }
 
     /// Returns a link's target.
@@ -230,30 +258,64 @@ impl Disk {
         }
     }
 
-    /// Waits until all of these are on disk. Together they take little longer than one: a file
-    /// system writes down at once what is waited for at once. Syncing the whole file system
-    /// instead would write what is not ours, and make it dear to remove what that replaces.
-    pub(super) fn sync_each<F: AsFd + Sync>(&self, files: &[F]) -> io::Result<()> {
-        if let [file] = files {
-            return self.sync(file);
+    /// Waits until everything on the file system of a directory is on disk, its names too.
+    pub(super) fn sync_whole(&self, dir: &OwnedFd) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        let synced = self.call(|| sys::syncfs(dir));
+        #[cfg(not(target_os = "linux"))]
+        let synced = self.sync(dir);
+        match synced {
+            // Nobody can say whether it failed, but it is done.
+            Err(error) if is_unsupported(&error) => self.run(|| {
+                sys::sync();
+                Ok(())
+            }),
+            synced => synced,
         }
-        let threads = files.len().clamp(1, SYNC_THREADS);
-        let share = files.len().div_ceil(threads).max(1);
+    }
+
+    /// Waits until all of these are on disk. Together they take little longer than one: a file
+    /// system writes down at once what is waited for at once.
+    pub(super) fn sync_each(&self, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.share_out(files, SYNC_THREADS, |file| self.sync(file))
+    }
+
+    /// Takes these names away, and returns whether all of them are gone.
+    pub(super) fn unlink_each(&self, names: &[(Arc<OwnedFd>, OsString)]) -> bool {
+        let unlink = |(dir, name): &(Arc<OwnedFd>, OsString)| match self.unlink(At { dir, name }) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        };
+        self.share_out(names, UNLINK_THREADS, unlink).is_ok()
+    }
+
+    /// Does the same with each, several at a time; goes on after a failure, and returns one.
+    fn share_out<T: Sync>(
+        &self,
+        all: &[T],
+        threads_max: usize,
+        run: impl Fn(&T) -> io::Result<()> + Sync,
+    ) -> io::Result<()> {
+        let run_all = |share: &[T]| share.iter().map(&run).fold(Ok(()), |all, one| all.and(one));
+        let threads = all.len().clamp(1, threads_max);
+        if threads == 1 {
+            return run_all(all);
+        }
+        let run_all = &run_all;
         std::thread::scope(|scope| {
-            let sync_share = |share: &[F]| share.iter().try_for_each(|file| self.sync(file));
             let mut handles = Vec::with_capacity(threads);
             let mut result = Ok(());
-            for share in files.chunks(share) {
+            for share in all.chunks(all.len().div_ceil(threads)) {
                 let handle =
-                    std::thread::Builder::new().spawn_scoped(scope, move || sync_share(share));
+                    std::thread::Builder::new().spawn_scoped(scope, move || run_all(share));
                 match handle {
                     Ok(handle) => handles.push(handle),
                     // Without a thread it takes longer.
-                    Err(_) => result = result.and(sync_share(share)),
+                    Err(_) => result = result.and(run_all(share)),
                 }
             }
             for handle in handles {
-                let ended = handle.join().unwrap_or_else(|_| Err(io::Error::other("a sync broke")));
+                let ended = handle.join().unwrap_or_else(|_| Err(io::Error::other("a call broke")));
                 result = result.and(ended);
             }
             result

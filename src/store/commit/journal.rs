@@ -1,13 +1,14 @@
 //! The journal: one small file for each commit in flight, locked while its process lives.
 //!
 //! Three lines, each with its checksum: `plan` before anything is made, `ready` once all new
-//! files are on disk and before the first rename, `done` after the last. A line that does not
+//! files are made and before the first rename, `done` after the last. A line that does not
 //! check out counts as not written. Knows what a line holds, not what is done about it.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -131,11 +132,9 @@ impl Journal {
         self.append(disk, "ready", &stamps)
     }
 
-    /// Waits until the record is on disk, its name too.
-    pub(super) fn sync(&self, disk: &Disk) -> io::Result<()> {
-        disk.sync(&self.file)?;
-        let directory = disk.run(|| File::open(self.path.parent().unwrap_or(&self.path)))?;
-        disk.sync(&directory)
+    /// Opens the folder the record is in, for its name to be waited for.
+    pub(super) fn open_folder(&self, disk: &Disk) -> io::Result<File> {
+        disk.run(|| File::open(self.path.parent().unwrap_or(&self.path)))
     }
 
     /// Notes that all is renamed.
@@ -187,9 +186,14 @@ impl Journal {
     }
 
     fn append(&self, disk: &Disk, kind: &str, value: &impl Serialize) -> io::Result<()> {
-        let json = serde_json::to_string(value)?;
-        let line = format!("{} {kind} {json}\n", checksum(kind, &json));
+        let line = seal_line(kind, &serde_json::to_string(value)?);
         disk.run(|| (&self.file).write_all(line.as_bytes()))
+    }
+}
+
+impl AsFd for Journal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 
@@ -240,6 +244,11 @@ pub(super) fn parse_record(bytes: &[u8]) -> Record {
         };
     }
     Record::Unfinished(plan, progress)
+}
+
+/// Returns a line with its checksum.
+pub(crate) fn seal_line(kind: &str, json: &str) -> String {
+    format!("{} {kind} {json}\n", checksum(kind, json))
 }
 
 /// Returns the kind and the text of a whole line.

@@ -6,15 +6,18 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::io::{IoSlice, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::RawMode;
 
+use crate::store::commit::dirs::DirId;
 use crate::store::commit::disk::{Disk, mode_of};
-use crate::store::commit::prepare::Model;
+use crate::store::commit::prepare::{Model, Task};
 use crate::store::commit::step::Stamp;
+use crate::store::commit::work::{TOGETHER_MAX, Work};
 use crate::store::commit::{Change, CommitError, Content, Execute, Mode, New};
 
 /// A new file before it has its mode.
@@ -26,19 +29,91 @@ const BY_UMASK: RawMode = 0o666;
 /// Mode bits that only make sense with the owner they were given for.
 const SET_ID: RawMode = 0o6000;
 
+/// Parts of a file that are written with one call; systems take no more.
+const PARTS_MAX: usize = 1024;
+
 /// A new file under its temporary name.
 #[derive(Debug)]
-pub(super) struct Made {
+struct Made {
     /// By which it is known again.
-    pub(super) stamp: Stamp,
+    stamp: Stamp,
     /// The file, to be waited for; a link has no content.
-    pub(super) file: Option<File>,
+    file: Option<File>,
     /// What could not be kept.
-    pub(super) lost: Option<String>,
+    lost: Option<String>,
+}
+
+impl Work<'_> {
+    /// Makes all new files, and waits until they and the record of them are on disk.
+    pub(super) fn make_all(
+        &mut self,
+        tasks: &[Task<'_, '_>],
+        notes: &mut Vec<String>,
+    ) -> Result<(), CommitError> {
+        let brings = |(_, task): &(usize, &Task<'_, '_>)| task.step.act.brings();
+        // Open before anything is written: syncing reports what failed since.
+        let systems = self.systems(|step| step.act.brings().then_some(step.temp_dir));
+        let systems =
+            systems.map_err(|(path, error)| CommitError::io(&path, "open the directory")(error))?;
+        let disk = self.dirs.disk;
+        let mut files = Vec::new();
+        for (index, task) in tasks.iter().enumerate().filter(brings) {
+            let Some(change) = task.change else { continue };
+            // The directory it will stand in may be yet to come.
+            let ends = self
+                .temp_ends(index, &task.step)
+                .map_err(CommitError::io(&change.path, "open its directory"))?;
+            let temp = (&*ends.temp_dir, &*ends.temp);
+            let made = make(disk, temp, (change, task.model.as_ref()))?;
+            notes.extend(made.lost);
+            files.extend(made.file.filter(|_| systems.is_empty()));
+            if let Some(place) = self.stamps.get_mut(index) {
+                *place = Some(made.stamp);
+            }
+            if files.len() >= TOGETHER_MAX {
+                disk.sync_each(&borrow(&files)).map_err(CommitError::io(&change.path, "sync"))?;
+                files.clear();
+            }
+        }
+        self.sync_new(&borrow(&files), &systems)
+    }
+
+    /// Waits until the new files and the record are on disk. No name is changed before, so it
+    /// does no harm if the record gets there first.
+    fn sync_new(
+        &self,
+        files: &[BorrowedFd<'_>],
+        systems: &[(DirId, Arc<OwnedFd>)],
+    ) -> Result<(), CommitError> {
+        let disk = self.dirs.disk;
+        let path = self.dirs.path(0);
+        let mut to_sync = files.to_vec();
+        let folder;
+        if let Some(journal) = &self.journal {
+            let written = journal.ready(disk, &self.stamps);
+            written.map_err(CommitError::io(path, "write the journal for"))?;
+            // One rename is whole or not at all, whatever the record says.
+            if self.steps.len() > 1 {
+                folder = journal
+                    .open_folder(disk)
+                    .map_err(CommitError::io(path, "write the journal for"))?;
+                to_sync.extend([journal.as_fd(), folder.as_fd()]);
+            }
+        }
+        disk.sync_each(&to_sync).map_err(CommitError::io(path, "sync"))?;
+        for (id, dir) in systems {
+            disk.sync_whole(dir).map_err(CommitError::io(self.dirs.path(*id), "sync"))?;
+        }
+        Ok(())
+    }
+}
+
+fn borrow(files: &[File]) -> Vec<BorrowedFd<'_>> {
+    files.iter().map(AsFd::as_fd).collect()
 }
 
 /// Makes the new file of one change. It is not waited for here.
-pub(super) fn make(
+fn make(
     disk: &Disk,
     (dir, temp): (&OwnedFd, &OsStr),
     (change, model): (&Change<'_>, Option<&Model>),
@@ -82,6 +157,7 @@ fn make_file(
     let mut writer = DiskWriter { disk, file: &file };
     match content {
         Content::Bytes(bytes) => writer.write_all(bytes)?,
+        Content::Parts(parts) => writer.write_parts(parts)?,
         Content::Stream(stream) => stream(&mut writer)?,
     }
     let kept = give(disk, &file, exact, (mode, model))?;
@@ -143,6 +219,25 @@ fn make_link(disk: &Disk, (dir, temp): (&OwnedFd, &OsStr), target: &Path) -> io:
 struct DiskWriter<'a> {
     disk: &'a Disk,
     file: &'a File,
+}
+
+impl DiskWriter<'_> {
+    /// Writes parts one after the other, many with one call.
+    fn write_parts(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        for some in parts.chunks(PARTS_MAX) {
+            let mut slices: Vec<IoSlice<'_>> = some.iter().map(|part| IoSlice::new(part)).collect();
+            let mut left = &mut slices[..];
+            // Empty parts at the front are passed over.
+            IoSlice::advance_slices(&mut left, 0);
+            while !left.is_empty() {
+                match self.disk.write_parts(self.file, left)? {
+                    0 => return Err(io::ErrorKind::WriteZero.into()),
+                    written => IoSlice::advance_slices(&mut left, written),
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Write for DiskWriter<'_> {

@@ -8,17 +8,20 @@
 mod dirs;
 mod disk;
 mod error;
+mod finish;
 mod journal;
 mod make;
 mod perform;
 mod prepare;
 mod recover;
 mod step;
+mod take_back;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,6 +30,8 @@ use disk::Disk;
 use rustix::fs::RawMode;
 
 pub(crate) use error::CommitError;
+#[cfg(fuzzing)]
+pub(crate) use journal::seal_line;
 pub(crate) use recover::recover;
 
 /// One path of a commit: what must be there, and what shall be there.
@@ -42,12 +47,14 @@ pub(crate) struct Change<'a> {
 
 /// What must be at a path for a commit to go on.
 #[derive(Clone, Copy)]
-#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum Old<'a> {
     /// Nothing.
     Absent,
     /// A regular file of exactly these bytes.
     Bytes(&'a [u8]),
+    /// The same, and how the file looked when they were read: while it looks the same, only
+    /// what was displaced is read again.
+    Seen(&'a [u8], &'a Metadata),
     /// A regular file that the check accepts. It is asked up to twice, with the file at its start.
     File(&'a dyn Fn(&File) -> io::Result<bool>),
     /// A symbolic link with this target.
@@ -60,7 +67,6 @@ pub(crate) enum Old<'a> {
 
 /// What shall be at a path after a commit.
 #[derive(Clone, Copy)]
-#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum New<'a> {
     /// Nothing. A directory goes only when it is empty by then, and stays silently otherwise.
     Absent,
@@ -74,17 +80,17 @@ pub(crate) enum New<'a> {
 
 /// The bytes of a new file.
 #[derive(Clone, Copy)]
-#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum Content<'a> {
     /// These.
     Bytes(&'a [u8]),
+    /// These, one after the other.
+    Parts(&'a [&'a [u8]]),
     /// What this writes, piece by piece, so that memory stays small.
     Stream(&'a dyn Fn(&mut dyn Write) -> io::Result<()>),
 }
 
 /// The mode bits of a new file.
 #[derive(Debug, Clone, Copy)]
-#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum Mode<'a> {
     /// Mode, owner and attributes of the file it replaces; for a new file what the umask says.
     Keep,
@@ -98,7 +104,6 @@ pub(crate) enum Mode<'a> {
 
 /// What happens to the executable bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code)] // An undo restores through all of them.
 pub(crate) enum Execute {
     /// Whoever may read may execute.
     Set,
@@ -131,7 +136,6 @@ pub(crate) fn commit(changes: &[Change<'_>], site: &Site<'_>) -> Result<Committe
 
 impl<'a> Site<'a> {
     /// Returns a site whose commits cannot be called off.
-    #[allow(dead_code)] // For undo.
     pub(crate) fn new(roots: &'a [PathBuf], journal: Option<&'a Path>) -> Self {
         Self { roots, journal, go_on: &|| true }
     }
@@ -142,6 +146,7 @@ impl fmt::Debug for Old<'_> {
         match self {
             Self::Absent => f.write_str("Absent"),
             Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+            Self::Seen(bytes, _) => write!(f, "Seen({})", bytes.len()),
             Self::File(_) => f.write_str("File"),
             Self::Symlink(target) => write!(f, "Symlink({})", target.display()),
             Self::Directory => f.write_str("Directory"),
@@ -156,6 +161,9 @@ impl fmt::Debug for New<'_> {
             Self::Absent => f.write_str("Absent"),
             Self::File(Content::Bytes(bytes), mode) => {
                 write!(f, "File({} bytes, {mode:?})", bytes.len())
+            }
+            Self::File(Content::Parts(parts), mode) => {
+                write!(f, "File({} parts, {mode:?})", parts.len())
             }
             Self::File(Content::Stream(_), mode) => write!(f, "File(stream, {mode:?})"),
             Self::Symlink(target) => write!(f, "Symlink({})", target.display()),

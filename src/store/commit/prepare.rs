@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, RawMode, Stat};
@@ -263,7 +264,10 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
         let stat = disk.stat(&fd, name).map_err(CommitError::io(path, "look at"))?;
         check_kind(path, change.old, stat.as_ref().map(kind_of))?;
         let Some(stat) = stat else { return Ok(None) };
-        let file = check_content(disk, &fd, name, change)?;
+        let file = match change.old {
+            Old::Seen(_, seen) if looks_same(&stat, seen) => None,
+            _ => check_content(disk, &fd, name, change)?,
+        };
         let takes = matches!(change.new, New::File(_, Mode::Keep | Mode::Executable(_, None)));
         let mut attributes = Attributes::new();
         if takes && kind_of(&stat) == FileType::RegularFile {
@@ -399,7 +403,7 @@ fn check_kind(path: &Path, old: Old<'_>, found: Option<FileType>) -> Result<(), 
     };
     let fits = match old {
         Old::Absent => found.is_none(),
-        Old::Bytes(_) | Old::File(_) => found == Some(FileType::RegularFile),
+        Old::Bytes(_) | Old::Seen(..) | Old::File(_) => found == Some(FileType::RegularFile),
         Old::Symlink(_) => found == Some(FileType::Symlink),
         Old::Directory => found == Some(FileType::Directory),
         Old::Any => name.is_none() || found == Some(FileType::Directory),
@@ -428,28 +432,38 @@ pub(super) fn check_content(
             let found = disk.read_link(dir, name).map_err(CommitError::io(path, "read"))?;
             if found == target.as_os_str() { Ok(None) } else { Err(changed()) }
         }
-        Old::Bytes(_) | Old::File(_) => {
+        Old::Bytes(_) | Old::Seen(..) | Old::File(_) => {
             let file = disk.open_file(dir, name).map_err(CommitError::io(path, "read"))?;
             let stat = disk.stat_open(&file).map_err(CommitError::io(path, "look at"))?;
             if kind_of(&stat) != FileType::RegularFile {
                 return Err(changed());
             }
-            let same = match change.old {
-                Old::Bytes(bytes) => Ok(i128::from(stat.st_size)).and_then(|size| {
-                    match size == bytes.len() as i128 {
-                        true => holds(disk, &file, bytes),
-                        false => Ok(false),
-                    }
-                }),
-                Old::File(check) => check(&file),
-                Old::Absent | Old::Directory | Old::Any | Old::Symlink(_) => Ok(true),
-            };
+            let same =
+                match change.old {
+                    Old::Bytes(bytes) | Old::Seen(bytes, _) => Ok(i128::from(stat.st_size))
+                        .and_then(|size| match size == bytes.len() as i128 {
+                            true => holds(disk, &file, bytes),
+                            false => Ok(false),
+                        }),
+                    Old::File(check) => check(&file),
+                    Old::Absent | Old::Directory | Old::Any | Old::Symlink(_) => Ok(true),
+                };
             match same.map_err(CommitError::io(path, "read"))? {
                 true => Ok(Some(file)),
                 false => Err(changed()),
             }
         }
     }
+}
+
+/// Returns whether a file is the one that was seen, and was not changed since as far as its
+/// metadata tells.
+fn looks_same(stat: &Stat, seen: &Metadata) -> bool {
+    let nanos = |ns| i64::try_from(ns).unwrap_or(-1);
+    (stat.st_dev, stat.st_ino) == (seen.dev(), seen.ino())
+        && u64::try_from(stat.st_size) == Ok(seen.size())
+        && (stat.st_mtime, nanos(stat.st_mtime_nsec)) == (seen.mtime(), seen.mtime_nsec())
+        && (stat.st_ctime, nanos(stat.st_ctime_nsec)) == (seen.ctime(), seen.ctime_nsec())
 }
 
 /// Returns whether a file holds exactly these bytes, reading it piece by piece.

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::store::commit::dirs::Dirs;
 use crate::store::commit::disk::Disk;
 use crate::store::commit::journal::{Journal, Plan, Progress, Record, is_record};
-use crate::store::commit::perform::{State, Work};
 use crate::store::commit::step::Act;
+use crate::store::commit::work::{State, Work};
 
 /// Names shown of the files of one edit.
 const NAMES_SHOWN: usize = 3;
@@ -87,7 +87,8 @@ fn settle(disk: &Disk, journal: Journal, plan: Plan, progress: &Progress) -> io:
         Progress::Ready(stamps) | Progress::Done(stamps) => (stamps.clone(), plan.steps.len()),
     };
     let Plan { commit, steps, .. } = plan;
-    let mut work = Work { dirs, commit, steps, stamps, journal: Some(journal), begun };
+    let mut work =
+        Work { dirs, commit, steps, stamps, journal: Some(journal), begun, spared: Vec::new() };
     let is_done = match progress {
         Progress::Planned => false,
         Progress::Ready(_) => is_done(&mut work)?,

@@ -63,15 +63,20 @@ impl Faults {
 
 fn disk(fault: Fault, kind: System) -> Disk {
     let no_exchange = kind == System::Plain;
-    Disk { faults: Faults { fault, calls: AtomicUsize::new(0), no_exchange } }
+    let each_max = if kind == System::Whole { 0 } else { Disk::default().each_max };
+    Disk { each_max, faults: Faults { fault, calls: AtomicUsize::new(0), no_exchange } }
 }
 
-/// What the file system can do.
+/// What the file system can do, and how it is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum System {
     Exchanging,
     Plain,
+    /// As for a large commit, whatever its size.
+    Whole,
 }
+
+const SYSTEMS: [System; 3] = [System::Exchanging, System::Plain, System::Whole];
 
 /// A folder `work` with files, and a journal beside it.
 struct Place {
@@ -263,7 +268,7 @@ fn every_kind_of_step_together() {
 #[test]
 fn each_call_fails_in_turn() {
     let trees = before_and_after();
-    for system in [System::Exchanging, System::Plain] {
+    for system in SYSTEMS {
         for errno in [Errno::NOSPC, Errno::PERM] {
             for at in 1.. {
                 let place = Place::in_memory();
@@ -287,7 +292,7 @@ fn each_call_fails_in_turn() {
 #[test]
 fn a_disk_that_fails_for_good_is_recovered_from_later() {
     let trees = before_and_after();
-    for system in [System::Exchanging, System::Plain] {
+    for system in SYSTEMS {
         for at in 1.. {
             let place = Place::in_memory();
             furnish(&place);
@@ -317,6 +322,11 @@ fn killed_before_each_call() {
 #[test]
 fn killed_before_each_call_where_names_cannot_be_exchanged() {
     kill_before_each_call("Plain");
+}
+
+#[test]
+fn killed_before_each_call_of_a_large_commit() {
+    kill_before_each_call("Whole");
 }
 
 fn kill_before_each_call(system: &str) {
@@ -351,7 +361,8 @@ fn child_that_is_killed() {
     let base = PathBuf::from(base);
     let (root, journal) = (base.join("work"), base.join("state/journal"));
     let place = Place { dir: None, root, journal };
-    let system = if system == "Plain" { System::Plain } else { System::Exchanging };
+    let named = |it: &System| format!("{it:?}") == system;
+    let system = SYSTEMS.into_iter().find(named).unwrap();
     let disk = disk(Fault::Kill(at.parse().unwrap()), system);
     place.commit_with(&disk, &everything(&place)).unwrap();
 }
@@ -421,7 +432,7 @@ impl<'a> Change<'a> {
 /// is looked at again, and put back.
 #[test]
 fn a_change_at_the_last_moment_is_seen() {
-    for system in [System::Exchanging, System::Plain] {
+    for system in SYSTEMS {
         for new in [New::Absent, New::File(Content::Bytes(b"A"), Mode::Keep)] {
             let place = Place::new();
             place.write("a", "a").write("b", "b");

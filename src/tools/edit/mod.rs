@@ -8,7 +8,8 @@ mod boundary;
 mod read;
 mod report;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -69,6 +70,8 @@ pub(crate) struct Planned {
     pub(crate) stale: Vec<PathBuf>,
     /// What goes away as the link it is.
     links: BTreeMap<PathBuf, Link>,
+    /// How the files looked when they were read.
+    looks: HashMap<PathBuf, Metadata>,
     /// The directories that nothing leaves, real paths.
     roots: Vec<PathBuf>,
 }
@@ -120,7 +123,8 @@ pub(crate) fn plan(mut patch: Patch, scope: &EditScope) -> Result<Planned, EditE
     match patch::apply(&patch, &scope.base, &files) {
         Ok(mut applied) => {
             applied.writes.retain(changes_anything);
-            Ok(Planned { applied, stale, links: reader.links, roots: boundary.into_roots() })
+            let Reader { links, looks, .. } = reader;
+            Ok(Planned { applied, stale, links, looks, roots: boundary.into_roots() })
         }
         Err(error) => Err(EditError::Patch { error: Box::new(error), stale }),
     }
@@ -133,21 +137,28 @@ pub(crate) fn commit(
     scope: &EditScope,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<String>, EditError> {
+    let writes = &planned.applied.writes;
+    let parts: Vec<Vec<&[u8]>> = writes.iter().map(parts_of).collect();
     let changes: Vec<Change<'_>> =
-        planned.applied.writes.iter().map(|write| planned.change_of(write)).collect();
+        writes.iter().zip(&parts).map(|(write, parts)| planned.change_of(write, parts)).collect();
     let site = Site { roots: &planned.roots, journal: scope.journal.as_deref(), go_on };
     let committed = commit::commit(&changes, &site).map_err(EditError::Commit)?;
-    for write in &planned.applied.writes {
+    for (write, parts) in writes.iter().zip(&parts) {
         match &write.content {
-            Some(bytes) => scope.seen.note(&write.path, bytes),
+            Some(_) => scope.seen.note(&write.path, parts),
             None => scope.seen.forget(&write.path),
         }
     }
     Ok(committed.notes)
 }
 
+/// Returns the bytes that a file will hold, in parts.
+fn parts_of(write: &FileWrite) -> Vec<&[u8]> {
+    write.content.iter().flat_map(patch::Content::parts).collect()
+}
+
 impl Planned {
-    fn change_of<'a>(&'a self, write: &'a FileWrite) -> Change<'a> {
+    fn change_of<'a>(&'a self, write: &'a FileWrite, parts: &'a [&'a [u8]]) -> Change<'a> {
         let like = write.moved_from.as_deref().or(write.copied_from.as_deref());
         let like =
             like.map(|from| self.links.get(from).and_then(|l| l.real.as_deref()).unwrap_or(from));
@@ -157,14 +168,17 @@ impl Planned {
             (None, Some(like)) => Mode::Like(like),
             (None, None) => Mode::Keep,
         };
-        let old = match (&write.old, self.links.get(&write.path)) {
-            (Some(_), Some(link)) => Old::Symlink(&link.target),
-            (Some(bytes), None) => Old::Bytes(bytes),
+        let looks = (self.links.get(&write.path), self.looks.get(&write.path));
+        let old = match (&write.old, looks) {
+            (Some(_), (Some(link), _)) => Old::Symlink(&link.target),
+            (Some(bytes), (None, Some(look))) => Old::Seen(bytes, look),
+            (Some(bytes), (None, None)) => Old::Bytes(bytes),
             (None, _) => Old::Absent,
         };
-        let new = match &write.content {
-            Some(bytes) => New::File(Content::Bytes(bytes), mode),
-            None => New::Absent,
+        let new = match (&write.content, parts) {
+            (Some(_), [whole]) => New::File(Content::Bytes(whole), mode),
+            (Some(_), parts) => New::File(Content::Parts(parts), mode),
+            (None, _) => New::Absent,
         };
         Change { path: write.path.clone(), old, new }
     }
@@ -172,9 +186,11 @@ impl Planned {
 
 /// A file that stays as it is is not written again: its time would tell a build that it changed.
 fn changes_anything(write: &FileWrite) -> bool {
-    write.content.as_deref() != write.old.as_deref()
-        || write.executable.is_some()
-        || write.moved_from.is_some()
+    let is_same = match (&write.content, &write.old) {
+        (Some(content), Some(old)) => content.is(old),
+        (content, old) => content.is_none() && old.is_none(),
+    };
+    !is_same || write.executable.is_some() || write.moved_from.is_some()
 }
 
 impl Planned {

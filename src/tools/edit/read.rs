@@ -3,7 +3,8 @@
 //! Paths come resolved. Only regular files are read, and nothing that could hold a reader up is
 //! opened. Called by `edit::plan`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -49,12 +50,14 @@ pub(super) struct Reader {
     room: u64,
     /// What goes away as the link it is.
     pub(super) links: BTreeMap<PathBuf, Link>,
+    /// How the files looked when they were read.
+    pub(super) looks: HashMap<PathBuf, Metadata>,
 }
 
 impl Reader {
     /// Returns a reader of as much as one patch may name.
     pub(super) fn new() -> Self {
-        Self { room: ALL_BYTES_MAX, links: BTreeMap::new() }
+        Self { room: ALL_BYTES_MAX, links: BTreeMap::new(), looks: HashMap::new() }
     }
 
     /// Reads a file that a patch may change; `None` when nothing is there.
@@ -110,8 +113,9 @@ impl Reader {
         if found.len() > bytes_max {
             return Err(unfit(path, format!("{} bytes are too many to patch", found.len())));
         }
-        let bytes = files::read_real(real, bytes_max)
+        let (bytes, look) = files::read_real(real, bytes_max)
             .map_err(|error| unfit(path, format!("cannot be read: {error}")))?;
+        self.looks.insert(path.to_owned(), look);
         self.room = self.room.saturating_sub(bytes.len() as u64);
         Ok(bytes.into())
     }

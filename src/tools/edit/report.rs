@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
+use crate::patch;
 use crate::protocol::{ChangeKind, FileChange};
 use crate::text::diff::unified;
 use crate::tools::edit::FileWrite;
@@ -49,7 +50,8 @@ fn render_diff(write: &FileWrite, (source, old): (&Path, Option<&[u8]>), cwd: &P
     let label = |side: &str, path: &Path, exists: bool| {
         if exists { format!("{side}/{}", shown(path, cwd)) } else { "/dev/null".to_owned() }
     };
-    let new = write.content.as_deref();
+    let new = write.content.as_ref().map(patch::Content::to_bytes);
+    let new = new.as_deref();
     unified(
         old.unwrap_or_default(),
         new.unwrap_or_default(),
