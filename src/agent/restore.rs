@@ -77,6 +77,8 @@ pub(crate) struct RestoreReport {
     pub(crate) is_cut_off: bool,
     /// What a commit that died before had left to do.
     pub(crate) recovered: Vec<String>,
+    /// What is to be said of how it was done.
+    pub(crate) notes: Vec<String>,
 }
 
 /// What one call changed.
@@ -191,14 +193,15 @@ pub(crate) fn restore(
     if request.dry_run {
         return Ok(report);
     }
-    let after = store.perform(&plan)?;
+    let done = store.perform(&plan)?;
+    report.notes = done.notes;
     store.save_cache();
     if loaded.torn_bytes > 0 {
         let cause = "the last line was not whole and was set aside".to_owned();
         let msg = EventMsg::Repaired { cause, bytes: loaded.torn_bytes };
         append(&mut file, (session, timeline.last_turn), msg)?;
     }
-    let msg = restored(&goal, request.direction, report.changes.clone(), (plan.now, after));
+    let msg = restored(&goal, request.direction, report.changes.clone(), (plan.now, done.after));
     append(&mut file, (session, timeline.last_turn), msg)?;
     Ok(report)
 }
@@ -274,7 +277,7 @@ impl Session {
             })
             .await?;
         match after {
-            Some(after) => Ok((goal, plan.changes(), (plan.now, after))),
+            Some(done) => Ok((goal, plan.changes(), (plan.now, done.after))),
             None => Err(UndoError::Conflicts(plan.conflicts)),
         }
     }
@@ -304,6 +307,7 @@ fn report_of(session: SessionId, goal: &Goal) -> RestoreReport {
         left: Vec::new(),
         is_cut_off: goal.steps.iter().any(|step| step.is_cut_off),
         recovered: Vec::new(),
+        notes: Vec::new(),
     }
 }
 
@@ -373,7 +377,9 @@ fn changes_of_step(store: &mut SnapshotStore, step: &FileStep) -> Result<Vec<Cha
 }
 
 fn steps_of(steps: &[FileStep]) -> Vec<Step> {
-    steps.iter().map(|step| Step { from: step.from.clone(), to: step.to.clone() }).collect()
+    let step =
+        |step: &FileStep| Step { from: step.from.clone(), to: step.to.clone(), until_ns: None };
+    steps.iter().map(step).collect()
 }
 
 fn spec(config: &Config, roots: Vec<PathBuf>) -> SnapshotSpec {

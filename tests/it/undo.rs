@@ -613,3 +613,160 @@ fn a_root_beside_the_workspace_is_undone_as_well() {
     assert_eq!(fs::read_to_string(other.join("o.txt")).unwrap(), "o\n");
     assert!(!scene.at("w.txt").exists());
 }
+
+fn told_to_be_left(told: &Value, name: &str) -> String {
+    let all = told["left"].as_array().unwrap().iter();
+    let mut of = all.filter(|one| one["path"].as_str().unwrap().ends_with(name));
+    of.next().unwrap_or_else(|| panic!("{name}: {told}"))["reason"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_file_that_was_not_kept_is_never_removed_and_goes_back_when_it_was_moved() {
+    let scene = Scene::new();
+    scene.house.write_config("[snapshots]\nignored_file_bytes_max = 1000\n");
+    write(scene.at(".gitignore"), "*.db\n", 0o644);
+    for name in ["prod.db", "log1.db", "log2.db", "a.db", "b.db"] {
+        write(scene.at(name), name.repeat(1000), 0o644);
+    }
+    let before = read_tree(&scene.directory, false);
+    // Moved, moved into a new directory, moved on one place each, and exchanged.
+    let cmd = "mv prod.db moved.db; cp moved.db copy.db; \
+               mkdir -p away && mv log2.db away/log3.db && mv log1.db log2.db; \
+               mv a.db t.db && mv b.db a.db && mv t.db b.db";
+    scene.turn(&[], &[&[shell(cmd, "c1"), end()][..], &say("ok")].concat());
+    let after = read_tree(&scene.directory, false);
+    let told: Value = serde_json::from_str(&scene.ok(&["undo", "--json"])).unwrap();
+    for name in ["prod.db", "log1.db", "log2.db"] {
+        assert_eq!(scene.read(name), name.repeat(1000), "{told}");
+    }
+    assert_eq!(scene.read("copy.db"), "prod.db".repeat(1000), "made anew, and no copy of it");
+    assert!(told_to_be_left(&told, "copy.db").contains("could not be undone"), "{told}");
+    assert!(!scene.at("moved.db").exists() && !scene.at("away").exists(), "{told}");
+    // Two that changed places stay where they are: neither place is free.
+    assert_eq!(
+        scene.read("a.db") + &scene.read("b.db"),
+        "b.db".repeat(1000) + &"a.db".repeat(1000)
+    );
+    told_to_be_left(&told, "/a.db");
+    scene.ok(&["redo"]);
+    assert_same(&read_tree(&scene.directory, false), &after, "after redo");
+    scene.ok(&["undo", "--force"]);
+    fs::remove_file(scene.at("copy.db")).unwrap();
+    let mut now = read_tree(&scene.directory, false);
+    let mut was = before;
+    for tree in [&mut now, &mut was] {
+        tree.retain(|path, _| path != Path::new("a.db") && path != Path::new("b.db"));
+    }
+    assert_same(&now, &was, "after the second undo");
+}
+
+#[test]
+fn what_a_command_does_after_its_call_has_yielded_is_undone_as_well() {
+    // Each waits for a file of the test's, so that it surely goes on after its call.
+    let late = |n: u32| {
+        let cmd = format!(
+            "touch ready{n}; while [ ! -e go{n} ]; do sleep 0.01; done; rm -rf src; \
+             rm go{n} ready{n}; echo late > late{n}; while [ ! -e stop ]; do sleep 0.01; done"
+        );
+        let args = json!({"cmd": cmd, "yield_time_ms": 250});
+        json!({"call": {"name": "exec_command", "arguments": args, "call_id": format!("c{n}")}})
+    };
+    let wait = json!({"call": {"name": "write_stdin", "call_id": "w",
+        "arguments": {"session_id": 1, "yield_time_ms": 250}}});
+    let go = |n: u32| {
+        shell(&format!("touch go{n}; while [ -e go{n} ]; do sleep 0.01; done; sleep 0.1"), "g")
+    };
+    let ends = "touch stop; sleep 0.3; rm stop";
+    for (name, lines) in [
+        ("the turn ends", vec![late(1), end(), go(1), end()]),
+        ("another call", vec![late(1), end(), go(1), end(), shell("echo x > x", "o"), end()]),
+        ("it is polled", vec![late(1), end(), go(1), end(), wait.clone(), end()]),
+        ("it ends", vec![late(1), end(), go(1), end(), shell(ends, "e"), end(), wait, end()]),
+    ] {
+        let scene = Scene::new();
+        make_project(&scene.directory);
+        let before = read_tree(&scene.directory, false);
+        let mut lines = lines;
+        lines.extend(say("ok"));
+        let ended = scene.turn(&["--json"], &lines);
+        assert!(scene.at("late1").exists() && !scene.at("src").exists(), "{name}: {ended:?}");
+        assert!(ended.stdout.contains("file_change"), "{name}: {ended:?}");
+        scene.ok(&["undo"]);
+        assert_same(&read_tree(&scene.directory, false), &before, name);
+    }
+}
+
+#[test]
+fn what_a_command_does_by_itself_between_two_looks_is_its_own_step() {
+    let scene = Scene::new();
+    write(scene.at("kept.txt"), "kept\n", 0o644);
+    // The command goes on by itself: nothing else runs while it writes.
+    let cmd = "sleep 1; rm kept.txt; echo late > late.txt; sleep 60";
+    let args = json!({"cmd": cmd, "yield_time_ms": 250});
+    let begun = json!({"call": {"name": "exec_command", "arguments": args, "call_id": "c1"}});
+    let lines = [&[begun, end(), json!({"delay_ms": 3000})][..], &say("ok")].concat();
+    let ended = scene.turn(&["--json"], &lines);
+    assert!(ended.stdout.contains("file_change") && ended.stdout.contains("late.txt"), "{ended:?}");
+    let shown = scene.ok(&["changes"]);
+    assert!(shown.starts_with("# turn 1, command: sleep 1; rm kept.txt"), "{shown}");
+    scene.ok(&["undo"]);
+    assert_eq!((scene.read("kept.txt").as_str(), scene.at("late.txt").exists()), ("kept\n", false));
+}
+
+#[test]
+fn the_sandbox_s_own_mount_points_are_nobodys_changes() {
+    let scene = Scene::new();
+    write(scene.at("a.txt"), "a\n", 0o644);
+    let args = json!({"cmd": "echo b > b.txt; sleep 60", "yield_time_ms": 250});
+    let begun = json!({"call": {"name": "exec_command", "arguments": args, "call_id": "c1"}});
+    // While the first one runs its mount points are there, and the second is recorded.
+    let lines = [&[begun, end(), shell("echo c > c.txt", "c2"), end()][..], &say("ok")].concat();
+    let ended = scene.turn(&["--json"], &lines);
+    for name in [".agents", ".codex", ".gimlet", ".git"] {
+        let path = scene.at(name).display().to_string();
+        assert!(!ended.stdout.contains(&format!("{path}\"")), "{name}: {ended:?}");
+    }
+    let told = scene.ok(&["undo"]);
+    assert!(told.starts_with("Undid turn 1: 2 files"), "{told}");
+}
+
+#[test]
+fn a_repository_that_was_moved_away_is_left_where_it_is() {
+    for (name, cmd) in
+        [("old-git", "mv .git old-git"), ("deep/er/g", "mkdir -p deep/er; mv .git deep/er/g")]
+    {
+        let scene = Scene::new();
+        write(scene.at("a.txt"), "a\n", 0o644);
+        git(&scene.directory, &["init", "-q"]);
+        git(&scene.directory, &["add", "-A"]);
+        git(&scene.directory, &["commit", "-qm", "one"]);
+        let repository = read_tree(&scene.at(".git"), false);
+        let cmd = format!("{cmd}; echo b > a.txt");
+        scene.turn(FREE, &[&[shell(&cmd, "c1"), end()][..], &say("ok")].concat());
+        let told: Value = serde_json::from_str(&scene.ok(&["undo", "--json"])).unwrap();
+        assert_same(&read_tree(&scene.at(name), false), &repository, name);
+        assert!(told_to_be_left(&told, name).contains("repository"), "{told}");
+        assert_eq!(scene.read("a.txt"), "a\n");
+        scene.gimlet(&["undo", "--force"]);
+        assert!(scene.at(name).join("HEAD").exists());
+    }
+}
+
+#[test]
+fn a_new_turn_ends_what_could_be_redone() {
+    let scene = Scene::new();
+    let step = |n: u32| {
+        let call = shell(&format!("echo {n} > n{n}"), "c");
+        [&[call, end()][..], &say("ok")].concat()
+    };
+    scene.turn(&[], &step(1));
+    scene.next_turn(&step(2));
+    scene.ok(&["undo"]);
+    scene.next_turn(&step(3));
+    let refused = scene.gimlet(&["redo"]);
+    assert!(refused.stderr.contains("there is nothing to redo"), "{refused:?}");
+    scene.ok(&["undo"]);
+    assert!(scene.at("n1").exists() && !scene.at("n2").exists() && !scene.at("n3").exists());
+    scene.ok(&["undo"]);
+    assert!(!scene.at("n1").exists());
+}

@@ -95,7 +95,7 @@ pub(crate) fn refuse(error: &UndoError, as_json: bool, cwd: &Path) -> anyhow::Re
 }
 
 fn tell(report: &RestoreReport, request: &RestoreRequest, cwd: &Path) -> anyhow::Result<()> {
-    for line in &report.recovered {
+    for line in report.recovered.iter().chain(&report.notes) {
         write_err(&format!("note: {line}"))?;
     }
     if report.is_cut_off {
@@ -150,6 +150,7 @@ fn render_json(report: &RestoreReport, request: &RestoreRequest) -> serde_json::
         "left": report.left.iter().map(left).collect::<Vec<_>>(),
         "cut_off": report.is_cut_off,
         "recovered": report.recovered,
+        "notes": report.notes,
     })
 }
 

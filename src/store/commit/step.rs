@@ -26,8 +26,13 @@ pub(super) struct Step {
     #[serde(with = "raw_name")]
     pub(super) name: OsString,
     /// The directory of the temporary name: the same, unless that one comes or goes itself.
+    /// Of a move: the directory it goes to.
     pub(super) temp_dir: DirId,
-    /// Of the file that an exchange displaces, so that it is never taken for the new one.
+    /// Of a move: the name it goes to; else empty.
+    #[serde(default, skip_serializing_if = "is_no_name", with = "raw_name")]
+    pub(super) to: OsString,
+    /// Of the file that an exchange displaces, so that it is never taken for the new one; of
+    /// the file that is moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) old: Option<Stamp>,
 }
@@ -42,6 +47,8 @@ pub(super) enum Act {
     Put,
     /// Exchanges the two.
     Swap,
+    /// Renames the name to another, which is free.
+    Move,
     /// Makes a directory.
     MakeDir,
     /// Takes an empty directory away.
@@ -57,6 +64,9 @@ pub(super) enum Act {
         old: RawMode,
         /// Those it gets.
         new: RawMode,
+        /// Whether it waits for the very end: with these bits nothing can be done in there.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        last: bool,
     },
 }
 
@@ -87,6 +97,21 @@ impl Act {
     pub(super) fn brings(self) -> bool {
         matches!(self, Self::Put | Self::Swap)
     }
+
+    /// Returns whether it is done at the very end, when nothing is taken back any more.
+    pub(super) fn is_last(self) -> bool {
+        matches!(self, Self::DropDir | Self::SetMode { last: true, .. })
+    }
+}
+
+fn is_no_name(name: &OsStr) -> bool {
+    name.is_empty()
+}
+
+/// Returns how many steps open directories; they come first, before new files are made.
+pub(super) fn count_opens(steps: &[Step]) -> usize {
+    let opens = |step: &&Step| matches!(step.act, Act::SetMode { last: false, .. });
+    steps.iter().take_while(opens).count()
 }
 
 /// Returns the temporary name of a step.

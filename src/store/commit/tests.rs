@@ -462,7 +462,12 @@ fn of_two_edits_of_one_file_the_second_fails_cleanly() {
         place.commit(&[place.change("a", Some("a"), Some("first"))]).unwrap();
         true
     };
-    let site = Site { roots: &roots, journal: Some(&place.journal), go_on: &second };
+    let site = Site {
+        roots: &roots,
+        journal: Some(&place.journal),
+        go_on: &second,
+        opens_directories: false,
+    };
     let changes = [
         place.change("b", Some("b"), Some("second")),
         place.change("a", Some("a"), Some("second")),
@@ -480,7 +485,12 @@ fn a_commit_can_be_called_off_before_anything_changed() {
     place.write("a", "a");
     let before = place.tree();
     let roots = [place.root.clone()];
-    let site = Site { roots: &roots, journal: Some(&place.journal), go_on: &|| false };
+    let site = Site {
+        roots: &roots,
+        journal: Some(&place.journal),
+        go_on: &|| false,
+        opens_directories: false,
+    };
     let changes = [place.change("a", Some("a"), Some("A")), place.change("d/new", None, Some("x"))];
     let error = commit(&changes, &site).unwrap_err();
     assert!(matches!(error, CommitError::Stopped), "{error}");
@@ -502,7 +512,12 @@ fn a_directory_swapped_for_a_link_lets_nothing_out() {
         true
     };
     let roots = [place.root.clone()];
-    let site = Site { roots: &roots, journal: Some(&place.journal), go_on: &swap };
+    let site = Site {
+        roots: &roots,
+        journal: Some(&place.journal),
+        go_on: &swap,
+        opens_directories: false,
+    };
     let changes = [
         place.change("sub/a", Some("a"), Some("A")),
         place.change("sub/new", None, Some("n")),

@@ -155,7 +155,7 @@ fn judge_sizes(jobs: &[Job], ignored_bytes: u64, limits: &SnapshotLimits) -> Vec
 
 fn not_kept(stat: &Stat, why: NotKept) -> Kept {
     Kept {
-        content: Content::NotKept { why, changed_ns: stat.mtime_ns },
+        content: Content::NotKept { why, changed_ns: stat.mtime_ns, file: (stat.dev, stat.ino) },
         stat: is_settled(stat, now_ns()).then_some(*stat),
         mode: stat.mode & 0o7777,
         size: stat.size,

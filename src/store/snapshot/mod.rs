@@ -3,15 +3,17 @@
 //! A store per workspace below the state directory: contents and directories by their hash, in
 //! append-only packs (`pack.rs`), taken by a walk that reads only what changed (`walk.rs`,
 //! `content.rs`). Git is neither asked nor touched. Knows no session and no tool: `worker.rs`
-//! is the thread a session talks to, `restore.rs` what puts a state back.
+//! is the thread a session talks to, `plan.rs` and `restore.rs` what puts a state back.
 
 mod cache;
 mod compare;
 mod content;
 mod error;
 mod ignored;
+mod moved;
 mod object;
 mod pack;
+mod plan;
 mod prune;
 mod record;
 mod render;
@@ -25,12 +27,12 @@ mod worker;
 
 pub(crate) use compare::Change;
 pub(crate) use error::SnapshotError;
+pub(crate) use plan::Force;
+pub(crate) use plan::Step;
 pub(crate) use record::SnapshotSpec;
 pub(crate) use record::SnapshotStore;
 pub(crate) use render::shown_changes;
-pub(crate) use restore::Force;
 pub(crate) use restore::RestoreError;
-pub(crate) use restore::Step;
 pub(crate) use worker::SnapshotWorker;
 
 /// Bounds of what is kept.

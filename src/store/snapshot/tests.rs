@@ -181,17 +181,17 @@ proptest! {
         let after = read_tree(&work);
         let to = store.take().unwrap().snapshot.unwrap();
         prop_assert_eq!(from == to, before == after);
-        let undo = [Step { from: from.clone(), to: Some(to.clone()) }];
+        let undo = [Step { from: from.clone(), to: Some(to.clone()), until_ns: None }];
         let plan = store.plan(&undo, Force::No).unwrap();
         prop_assert_eq!(&plan.conflicts, &Vec::<PathBuf>::new());
-        let back = store.perform(&plan).unwrap();
+        let back = store.perform(&plan).unwrap().after;
         prop_assert_eq!(&read_tree(&work), &before);
         let (was, is) = (store.load(&from).unwrap(), store.load(&back).unwrap());
         prop_assert_eq!(store.compare(&was, &is).unwrap(), vec![]);
         // Another process, which has but the store, takes it forward again.
         drop(store);
         let mut store = place.open();
-        let redo = [Step { from: to, to: Some(back) }];
+        let redo = [Step { from: to, to: Some(back), until_ns: None }];
         let plan = store.plan(&redo, Force::No).unwrap();
         store.perform(&plan).unwrap();
         prop_assert_eq!(read_tree(&work), after);
@@ -260,7 +260,7 @@ fn git_and_what_is_no_file_are_noted_and_never_opened() {
     fs::remove_dir_all(place.work().join(".git")).unwrap();
     place.write("a", "b");
     let to = store.take().unwrap().snapshot.unwrap();
-    let plan = store.plan(&[Step { from, to: Some(to) }], Force::No).unwrap();
+    let plan = store.plan(&[Step { from, to: Some(to), until_ns: None }], Force::No).unwrap();
     let mut left: Vec<_> = plan.left.iter().map(|(path, _)| path.file_name().unwrap()).collect();
     left.sort();
     assert_eq!(left, [".git", "pipe"]);
@@ -278,7 +278,7 @@ fn a_large_file_is_kept_in_parts() {
     let from = store.take().unwrap().snapshot.unwrap();
     place.write("large", "small");
     let to = store.take().unwrap().snapshot.unwrap();
-    let plan = store.plan(&[Step { from, to: Some(to) }], Force::No).unwrap();
+    let plan = store.plan(&[Step { from, to: Some(to), until_ns: None }], Force::No).unwrap();
     store.perform(&plan).unwrap();
     assert!(fs::read(place.work().join("large")).unwrap() == bytes);
 }
@@ -311,13 +311,13 @@ fn pruning_keeps_the_newest_and_what_is_pinned() {
     let left = taken.iter().filter(|id| store.load(id).is_ok()).count();
     assert!((2..=5).contains(&left), "{left} of 10 left");
     // What is left restores, in this process and in the next.
-    let step = Step { from: taken[0].clone(), to: Some(taken[9].clone()) };
+    let step = Step { from: taken[0].clone(), to: Some(taken[9].clone()), until_ns: None };
     let plan = store.plan(std::slice::from_ref(&step), Force::No).unwrap();
     store.perform(&plan).unwrap();
     assert!(fs::read(place.work().join("a")).unwrap() == noise(0));
     drop(store);
     let mut store = place.open_with(limits);
-    let undo = Step { from: step.to.unwrap(), to: Some(step.from) };
+    let undo = Step { from: step.to.unwrap(), to: Some(step.from), until_ns: None };
     let plan = store.plan(&[undo], Force::No).unwrap();
     store.perform(&plan).unwrap();
     assert!(fs::read(place.work().join("a")).unwrap() == noise(9));
@@ -371,13 +371,13 @@ fn a_directory_that_gives_way_takes_nobody_elses_files_along() {
     place.write("a/made", "by the turn");
     let to = store.take().unwrap().snapshot.unwrap();
     place.write("a/mine", "by the user");
-    let step = [Step { from, to: Some(to) }];
+    let step = [Step { from, to: Some(to), until_ns: None }];
     let plan = store.plan(&step, Force::No).unwrap();
     assert_eq!(plan.conflicts, [place.work().join("a/mine")]);
     let plan = store.plan(&step, Force::Yes).unwrap();
     store.perform(&plan).unwrap();
     assert_eq!(fs::read(place.work().join("a")).unwrap(), b"a file");
-    let redo = [Step { from: plan.now, to: None }];
+    let redo = [Step { from: plan.now, to: None, until_ns: None }];
     let plan = store.plan(&redo, Force::No).unwrap();
     store.perform(&plan).unwrap();
     assert_eq!(fs::read(place.work().join("a/mine")).unwrap(), b"by the user");
@@ -398,7 +398,7 @@ fn a_store_that_lost_its_tail_reads_what_it_must_anew() {
     let from = store.take().unwrap().snapshot.unwrap();
     place.write("a", "two");
     let to = store.take().unwrap().snapshot.unwrap();
-    let plan = store.plan(&[Step { from, to: Some(to) }], Force::No).unwrap();
+    let plan = store.plan(&[Step { from, to: Some(to), until_ns: None }], Force::No).unwrap();
     store.perform(&plan).unwrap();
     assert_eq!(fs::read(place.work().join("a")).unwrap(), b"one");
 }
@@ -429,7 +429,7 @@ fn a_change_by_someone_else_is_a_conflict_and_only_force_goes_over_it() {
     place.write("a", "turn");
     let to = store.take().unwrap().snapshot.unwrap();
     place.write("a", "user");
-    let step = [Step { from: from.clone(), to: Some(to.clone()) }];
+    let step = [Step { from: from.clone(), to: Some(to.clone()), until_ns: None }];
     let plan = store.plan(&step, Force::No).unwrap();
     assert_eq!(plan.conflicts, [place.work().join("a")]);
     assert_eq!(plan.changes(), []);
@@ -437,7 +437,10 @@ fn a_change_by_someone_else_is_a_conflict_and_only_force_goes_over_it() {
     let middle = store.take().unwrap().snapshot.unwrap();
     place.write("a", "turn again");
     let last = store.take().unwrap().snapshot.unwrap();
-    let steps = [Step { from: middle, to: Some(last) }, Step { from, to: Some(to) }];
+    let steps = [
+        Step { from: middle, to: Some(last), until_ns: None },
+        Step { from, to: Some(to), until_ns: None },
+    ];
     let plan = store.plan(&steps, Force::No).unwrap();
     assert_eq!(plan.conflicts, [place.work().join("a")]);
     let plan = store.plan(&steps, Force::Yes).unwrap();

@@ -68,12 +68,14 @@ pub(crate) enum Content {
     Whole(ObjectId),
     /// An object that lists others.
     Chunks(ObjectId),
-    /// Not kept. The time of its last change stands for the bytes.
+    /// Not kept. Which file it is, and the time of its last change, stand for the bytes.
     NotKept {
         /// Why not.
         why: NotKept,
         /// Nanoseconds since 1970.
         changed_ns: i64,
+        /// Device and inode: by them it is found again where it was moved to.
+        file: (u64, u64),
     },
 }
 
@@ -215,6 +217,8 @@ const FILE_NOT_KEPT: u8 = 3;
 const LINK: u8 = 4;
 const DIR: u8 = 5;
 const OTHER: u8 = 6;
+/// As `FILE_NOT_KEPT`, which an earlier version wrote, and which file it is besides.
+const FILE_NOT_KEPT_AT: u8 = 7;
 
 fn encode_tree(entries: &[Entry]) -> Vec<u8> {
     let mut writer = Writer::default();
@@ -231,16 +235,18 @@ pub(super) fn encode_node(writer: &mut Writer, name: &[u8], node: &Node) {
             writer.byte(match content {
                 Content::Whole(_) => FILE_WHOLE,
                 Content::Chunks(_) => FILE_CHUNKS,
-                Content::NotKept { .. } => FILE_NOT_KEPT,
+                Content::NotKept { .. } => FILE_NOT_KEPT_AT,
             });
             writer.string(name);
             writer.number(u64::from(*mode));
             writer.number(*size);
             match content {
                 Content::Whole(id) | Content::Chunks(id) => writer.raw(&id.0),
-                Content::NotKept { why, changed_ns } => {
+                Content::NotKept { why, changed_ns, file } => {
                     writer.byte(*why as u8);
                     writer.signed(*changed_ns);
+                    writer.number(file.0);
+                    writer.number(file.1);
                 }
             }
         }
@@ -273,7 +279,7 @@ pub(super) fn decode_node(reader: &mut Reader<'_>) -> Option<(Box<[u8]>, Node)> 
     let kind = reader.byte()?;
     let name = reader.string()?;
     let node = match kind {
-        FILE_WHOLE | FILE_CHUNKS | FILE_NOT_KEPT => {
+        FILE_WHOLE | FILE_CHUNKS | FILE_NOT_KEPT | FILE_NOT_KEPT_AT => {
             let mode = reader.number32()?;
             let size = reader.number()?;
             let content = match kind {
@@ -282,6 +288,10 @@ pub(super) fn decode_node(reader: &mut Reader<'_>) -> Option<(Box<[u8]>, Node)> 
                 _ => Content::NotKept {
                     why: NotKept::from_byte(reader.byte()?)?,
                     changed_ns: reader.signed()?,
+                    file: match kind {
+                        FILE_NOT_KEPT_AT => (reader.number()?, reader.number()?),
+                        _ => (0, 0),
+                    },
                 },
             };
             Node::File { mode, size, content }
@@ -314,8 +324,11 @@ mod tests {
         prop_oneof![
             any::<[u8; 32]>().prop_map(|id| Content::Whole(ObjectId(id))),
             any::<[u8; 32]>().prop_map(|id| Content::Chunks(ObjectId(id))),
-            any::<i64>()
-                .prop_map(|changed_ns| Content::NotKept { why: NotKept::TooLarge, changed_ns }),
+            any::<(i64, (u64, u64))>().prop_map(|(changed_ns, file)| Content::NotKept {
+                why: NotKept::TooLarge,
+                changed_ns,
+                file
+            }),
         ]
     }
 
