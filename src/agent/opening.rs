@@ -133,6 +133,7 @@ impl Session {
             session.bus.set_masking(Masking::new(token_seed(&session.config), &secrets));
         }
         session.desk.processes.start_after(past.last_process);
+        session.desk.processes.snapshots.clone_from(&session.snapshots);
         let resumed = matches!(history, History::Resume(_));
         let events = session.opening_events(resumed, past.instructions.as_deref());
         session.opening = events.into_iter().map(|msg| (None, msg)).chain(past.mending).collect();

@@ -47,6 +47,10 @@ use crate::store::snapshot::shown_changes;
 /// Files that a refusal in a running session names.
 const CONFLICTS_SHOWN: usize = 10;
 
+/// How long after it was last known to live a process may have changed files: it says that it
+/// lives twice a second.
+const ALIVE_SLACK_NS: i64 = 1_000_000_000;
+
 /// What is asked of `undo` and `redo`.
 #[derive(Debug, Clone)]
 pub(crate) struct RestoreRequest {
@@ -184,7 +188,7 @@ pub(crate) fn restore(
     let mut store = open_store(config, &loaded.events, &goal.steps)?;
     let recovered = commit::recover(&state.join("journal"), &store.root_paths());
     let mut report = RestoreReport { recovered, ..report_of(session, &goal) };
-    let plan = store.plan(&steps_of(&goal.steps), request.force)?;
+    let plan = store.plan(&steps_of(&store, &goal.steps), request.force)?;
     if !plan.conflicts.is_empty() {
         return Err(UndoError::Conflicts(plan.conflicts));
     }
@@ -261,16 +265,17 @@ impl Session {
     ) -> Result<(Goal, Vec<FileChange>, (SnapshotId, SnapshotId)), UndoError> {
         let word = word_of(direction);
         let snapshots = self.snapshots.clone().ok_or(UndoError::Nothing(word))?;
+        self.desk.processes.record_changes(&mut self.bus).await;
         let (state, id) = (self.config.directories.state.clone(), self.id);
         let reading = tokio::task::spawn_blocking(move || session_file::read(&state, id));
         let loaded = reading.await.map_err(|_| UndoError::Nothing(word))??;
-        let timeline = Timeline::read(&loaded.events);
+        let timeline = Timeline::read_open(&loaded.events);
         let goal = find_goal(&timeline, direction, Some(turn));
         let goal = goal.ok_or(nothing(word, Some(turn)))?;
-        let steps = steps_of(&goal.steps);
+        let cut = goal.steps.clone();
         let (plan, after) = snapshots
             .with_store(move |store| {
-                let plan = store.plan(&steps, Force::No)?;
+                let plan = store.plan(&steps_of(store, &cut), Force::No)?;
                 let is_clear = plan.conflicts.is_empty();
                 let after = is_clear.then(|| store.perform(&plan)).transpose()?;
                 Ok((plan, after))
@@ -376,9 +381,18 @@ fn changes_of_step(store: &mut SnapshotStore, step: &FileStep) -> Result<Vec<Cha
     Ok(store.compare(&from, &to)?)
 }
 
-fn steps_of(steps: &[FileStep]) -> Vec<Step> {
-    let step =
-        |step: &FileStep| Step { from: step.from.clone(), to: step.to.clone(), until_ns: None };
+fn steps_of(store: &SnapshotStore, steps: &[FileStep]) -> Vec<Step> {
+    // What the process did after it was last known to live is told from others' changes by time.
+    let until = |step: &FileStep| {
+        let alive = store.last_alive_ns(&step.from);
+        let last = alive.max(step.last_event_ns).unwrap_or_default();
+        step.is_cut_off.then(|| last.saturating_add(ALIVE_SLACK_NS))
+    };
+    let step = |step: &FileStep| Step {
+        from: step.from.clone(),
+        to: step.to.clone(),
+        until_ns: until(step),
+    };
     steps.iter().map(step).collect()
 }
 
@@ -398,7 +412,8 @@ fn spec(config: &Config, roots: Vec<PathBuf>) -> SnapshotSpec {
         keep_bytes_max,
         keep_days_max,
     };
-    SnapshotSpec { state: config.directories.state.clone(), roots, limits }
+    let is_placeholder = crate::sandbox::is_placeholder;
+    SnapshotSpec { state: config.directories.state.clone(), roots, limits, is_placeholder }
 }
 
 /// Writes an event to a log that no session has open, and brings it to disk.

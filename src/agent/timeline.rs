@@ -5,6 +5,7 @@
 //! what can be undone and redone. Called by `restore.rs`.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 
 use crate::protocol::CallId;
 use crate::protocol::CallOutcome;
@@ -12,6 +13,7 @@ use crate::protocol::ChangeSource;
 use crate::protocol::Effect;
 use crate::protocol::Event;
 use crate::protocol::EventMsg;
+use crate::protocol::ProcessId;
 use crate::protocol::RestoreDirection;
 use crate::protocol::SnapshotId;
 use crate::protocol::StopCause;
@@ -32,6 +34,8 @@ pub(crate) struct FileStep {
     pub(crate) to: Option<SnapshotId>,
     /// Whether its end was never recorded, so that what others did since may be part of it.
     pub(crate) is_cut_off: bool,
+    /// Then, the time of the last event of its process.
+    pub(crate) last_event_ns: Option<i64>,
 }
 
 /// The call that made a step.
@@ -70,6 +74,14 @@ pub(crate) struct Timeline {
     open: Vec<Open>,
     /// Calls that ran since files were last looked at.
     together: Vec<CallId>,
+    /// Commands that outlived their calls, and the calls, where what they change is recorded.
+    kept: Vec<(ProcessId, CallId)>,
+    /// Calls around which states were recorded.
+    recorded: HashSet<CallId>,
+    /// The state that was recorded last.
+    last_state: Option<SnapshotId>,
+    /// The time of the event before.
+    last_event_ns: Option<i64>,
 }
 
 /// A call whose state before is known, and the state after not yet.
@@ -90,15 +102,21 @@ pub(crate) struct Goal {
 }
 
 impl Timeline {
-    /// Reads the steps out of a log.
+    /// Reads the steps out of the log of a session that is not open.
     pub(crate) fn read<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut timeline = Self::read_open(events);
+        // What is still open when the log ends was cut off with it.
+        timeline.cut_all_off();
+        timeline
+    }
+
+    /// Reads the steps out of the log of a session that goes on.
+    pub(crate) fn read_open<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let mut timeline = Self::default();
         for event in events {
             timeline.take(event);
+            timeline.last_event_ns = time_of(event).or(timeline.last_event_ns);
         }
-        // What is still open when the log ends was cut off with it.
-        let open = std::mem::take(&mut timeline.open);
-        timeline.cut_off(open.into_iter().filter(|open| open.is_lost));
         timeline
     }
 
@@ -137,8 +155,19 @@ impl Timeline {
             (EventMsg::ToolCallBegin { call, effect, .. }, _) => {
                 self.begun.insert(call.call_id.clone(), describe(call, effect));
             }
+            (EventMsg::SessionStarted { resumed: true, .. }, _) => self.cut_all_off(),
+            (EventMsg::ProcessStarted { process, .. }, Some(call)) => {
+                if self.recorded.contains(call) {
+                    self.kept.push((*process, call.clone()));
+                }
+            }
+            (EventMsg::ProcessEnded { process, .. }, _) => {
+                self.kept.retain(|(kept, _)| kept != process);
+            }
             (EventMsg::SnapshotTaken { snapshot, since: None }, Some(call)) => {
                 self.end_cut_off(snapshot);
+                self.last_state = Some(snapshot.clone());
+                self.recorded.insert(call.clone());
                 if self.open.is_empty() {
                     self.together.clear();
                 }
@@ -148,6 +177,7 @@ impl Timeline {
             }
             (EventMsg::SnapshotTaken { snapshot, since: Some(since) }, Some(call)) => {
                 self.open.retain(|open| open.call != *call);
+                self.last_state = Some(snapshot.clone());
                 let (from, to) = (since.clone(), Some(snapshot.clone()));
                 self.push_call(event.turn, call, (from, to, false));
                 let open = &self.open;
@@ -187,14 +217,29 @@ impl Timeline {
             title: "a call".to_owned(),
             together_with: Vec::new(),
         };
-        let others = self.together.iter().filter(|other| *other != call);
+        let kept = self.kept.iter().map(|(_, call)| call);
+        let kept = kept.filter(|kept| !self.together.contains(kept));
+        let others = self.together.iter().chain(kept).filter(|other| *other != call);
         let others = others.filter_map(|other| self.begun.get(other));
         let together_with = others.map(|other| other.title.clone()).collect();
         let call = self.begun.get(call).cloned().unwrap_or_else(unknown);
         let call = StepCall { together_with, ..call };
-        self.steps.push(FileStep { turn, call: Some(call), from, to, is_cut_off });
+        let last_event_ns = self.last_event_ns.filter(|_| is_cut_off);
+        self.steps.push(FileStep { turn, call: Some(call), from, to, is_cut_off, last_event_ns });
+        self.undone.clear();
         if self.done.last() != Some(&turn) {
             self.done.push(turn);
+        }
+    }
+
+    /// What is still open was left by a process that died.
+    fn cut_all_off(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        self.cut_off(open.into_iter().filter(|open| open.is_lost));
+        let kept = std::mem::take(&mut self.kept);
+        if let (Some((_, call)), Some(from)) = (kept.first(), self.last_state.clone()) {
+            let (call, turn) = (call.clone(), self.last_turn);
+            self.cut_off(std::iter::once(Open { call, turn, from, is_lost: true }));
         }
     }
 
@@ -222,12 +267,22 @@ impl Timeline {
         (before, after): (&Option<SnapshotId>, &Option<SnapshotId>),
     ) {
         let (Some(from), Some(to)) = (before.clone(), after.clone()) else { return };
-        // Nothing runs while files are restored: what is open was left by a process that died.
-        let open = std::mem::take(&mut self.open);
-        self.cut_off(open.into_iter());
+        // No call runs while files are restored, so one that is open was left by a process that
+        // died; and so were commands, unless all they did is in the state before.
+        if self.last_state.as_ref() != Some(&from) {
+            self.cut_all_off();
+        }
         self.end_cut_off(&from);
+        self.last_state = Some(to.clone());
         let step = self.steps.len();
-        self.steps.push(FileStep { turn, call: None, from, to: Some(to), is_cut_off: false });
+        self.steps.push(FileStep {
+            turn,
+            call: None,
+            from,
+            to: Some(to),
+            is_cut_off: false,
+            last_event_ns: None,
+        });
         match direction {
             RestoreDirection::Undo => {
                 let first = self.done.iter().position(|done| *done >= turn);
@@ -239,6 +294,10 @@ impl Timeline {
             }
         }
     }
+}
+
+fn time_of(event: &Event) -> Option<i64> {
+    chrono::DateTime::parse_from_rfc3339(&event.at).ok()?.timestamp_nanos_opt()
 }
 
 fn describe(call: &ToolCall, effect: &Effect) -> StepCall {

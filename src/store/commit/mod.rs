@@ -33,6 +33,7 @@ pub(crate) use error::CommitError;
 #[cfg(fuzzing)]
 pub(crate) use journal::seal_line;
 pub(crate) use recover::recover;
+pub(crate) use step::is_temp_name;
 
 /// One path of a commit: what must be there, and what shall be there.
 #[derive(Debug)]

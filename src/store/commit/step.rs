@@ -12,6 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::store::commit::dirs::DirId;
 use crate::store::commit::disk::kind_of;
 
+/// Digits of a commit's name.
+const COMMIT_DIGITS: usize = 32;
+
 /// How temporary names begin; hidden, and telling whose they are.
 pub(super) const TEMP_PREFIX: &str = ".gimlet-";
 
@@ -117,6 +120,17 @@ pub(super) fn count_opens(steps: &[Step]) -> usize {
 /// Returns the temporary name of a step.
 pub(super) fn temp_name(commit: &str, index: usize) -> OsString {
     format!("{TEMP_PREFIX}{commit}-{index}").into()
+}
+
+/// Returns whether a name is one that a commit gives, and not merely like one.
+pub(crate) fn is_temp_name(name: &[u8]) -> bool {
+    let Some(rest) = name.strip_prefix(TEMP_PREFIX.as_bytes()) else { return false };
+    let Some((commit, index)) = rest.split_at_checked(COMMIT_DIGITS) else { return false };
+    let index = index.strip_prefix(b"-").unwrap_or_default();
+    let index = index.strip_suffix(b"a").unwrap_or(index);
+    commit.iter().all(u8::is_ascii_hexdigit)
+        && !index.is_empty()
+        && index.iter().all(u8::is_ascii_digit)
 }
 
 /// Returns a second temporary name, used where the file system cannot exchange.

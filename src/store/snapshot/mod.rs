@@ -33,7 +33,13 @@ pub(crate) use record::SnapshotSpec;
 pub(crate) use record::SnapshotStore;
 pub(crate) use render::shown_changes;
 pub(crate) use restore::RestoreError;
+pub(crate) use worker::Beside;
+pub(crate) use worker::Ended;
 pub(crate) use worker::SnapshotWorker;
+
+/// Says by mode and owner whether an empty file or directory is a mount point that a running
+/// command needs, and no part of the workspace.
+pub(crate) type PlaceholderTest = fn(mode: u32, uid: u32) -> bool;
 
 /// Bounds of what is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

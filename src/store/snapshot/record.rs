@@ -16,6 +16,7 @@ use sha2::Sha256;
 
 use crate::protocol::SnapshotId;
 use crate::store::atomic::create_private_folders;
+use crate::store::snapshot::PlaceholderTest;
 use crate::store::snapshot::SnapshotLimits;
 use crate::store::snapshot::cache::encode_cache;
 use crate::store::snapshot::cache::load_cache;
@@ -52,6 +53,8 @@ pub(crate) struct SnapshotSpec {
     pub(crate) roots: Vec<PathBuf>,
     /// Bounds.
     pub(crate) limits: SnapshotLimits,
+    /// Tells what is no part of the workspace.
+    pub(crate) is_placeholder: PlaceholderTest,
 }
 
 /// The snapshots of one workspace.
@@ -247,6 +250,33 @@ impl SnapshotStore {
         result
     }
 
+    /// Notes that the process lives which watches what changes since a state.
+    pub(super) fn note_alive(&self, since: &SnapshotId) {
+        // Without it what changed last counts as somebody else's after a kill.
+        if let Ok(file) = private_options().open(self.alive_path(since)) {
+            let _ = file.set_modified(SystemTime::now());
+        }
+    }
+
+    /// Forgets about it.
+    pub(super) fn drop_alive(&self, since: &SnapshotId) {
+        let _ = std::fs::remove_file(self.alive_path(since));
+    }
+
+    /// Returns until when a process, gone by now, is known to have watched since a state, in
+    /// nanoseconds since 1970.
+    pub(crate) fn last_alive_ns(&self, since: &SnapshotId) -> Option<i64> {
+        let at = std::fs::metadata(self.alive_path(since)).and_then(|note| note.modified()).ok()?;
+        let at = at.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        i64::try_from(at.as_nanos()).ok()
+    }
+
+    fn alive_path(&self, since: &SnapshotId) -> PathBuf {
+        let mut name = String::from("alive-");
+        name.extend(since.as_str().chars().filter(char::is_ascii_hexdigit).take(64));
+        self.dir.join(name)
+    }
+
     /// Returns the tree of a root as it was seen last.
     pub(super) fn seen(&self, path: &Path) -> Option<&Arc<Dir>> {
         self.roots.iter().find(|root| root.path == path)?.tree.as_ref()
@@ -282,7 +312,7 @@ impl SnapshotStore {
         let Some(root) = self.roots.get_mut(number) else {
             return Ok(Err("it is not there".to_owned()));
         };
-        let mut walk = Walk::new(&self.spec.state, ENTRIES_MAX);
+        let mut walk = Walk::new(&self.spec.state, ENTRIES_MAX, self.spec.is_placeholder);
         let draft = match walk.run(&root.path, root.tree.as_ref()) {
             Ok(draft) => draft,
             Err(off) => return Ok(Err(off.reason())),

@@ -28,6 +28,10 @@ const LIMITS: SnapshotLimits = SnapshotLimits {
     keep_days_max: 30,
 };
 
+fn is_placeholder(mode: u32, _uid: u32) -> bool {
+    matches!(mode & 0o7777, 0o1500 | 0o1400)
+}
+
 /// A workspace and a state directory that vanish with it.
 struct Place {
     folder: tempfile::TempDir,
@@ -50,7 +54,13 @@ impl Place {
 
     fn open_with(&self, limits: SnapshotLimits) -> SnapshotStore {
         let state = self.folder.path().canonicalize().unwrap().join("state");
-        SnapshotStore::open(SnapshotSpec { state, roots: vec![self.work()], limits }).unwrap()
+        SnapshotStore::open(SnapshotSpec {
+            state,
+            roots: vec![self.work()],
+            limits,
+            is_placeholder,
+        })
+        .unwrap()
     }
 
     fn write(&self, name: &str, text: impl AsRef<[u8]>) {
@@ -355,10 +365,10 @@ fn a_tree_of_too_many_files_is_off_with_a_reason() {
     for n in 0..10 {
         place.write(&format!("d{n}/f"), "x");
     }
-    let mut walk = Walk::new(Path::new("/nowhere"), 15);
+    let mut walk = Walk::new(Path::new("/nowhere"), 15, is_placeholder);
     let off = walk.run(&place.work(), None).unwrap_err();
     assert!(off.reason().contains("more than"), "{}", off.reason());
-    assert!(Walk::new(Path::new("/nowhere"), 20).run(&place.work(), None).is_ok());
+    assert!(Walk::new(Path::new("/nowhere"), 20, is_placeholder).run(&place.work(), None).is_ok());
 }
 
 #[test]
@@ -446,4 +456,70 @@ fn a_change_by_someone_else_is_a_conflict_and_only_force_goes_over_it() {
     let plan = store.plan(&steps, Force::Yes).unwrap();
     store.perform(&plan).unwrap();
     assert_eq!(fs::read(place.work().join("a")).unwrap(), b"before");
+}
+
+#[test]
+fn what_stands_for_a_mount_is_left_out_while_it_is_empty() {
+    let place = Place::new();
+    place.write("a", "a");
+    let mut store = place.open();
+    let from = store.take().unwrap().snapshot.unwrap();
+    let mode = |name: &str, mode| {
+        let path = place.work().join(name);
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for name in [".git", ".agents"] {
+        fs::create_dir(place.work().join(name)).unwrap();
+        mode(name, 0o1500);
+    }
+    place.write(".codex", "");
+    mode(".codex", 0o1400);
+    assert_eq!(store.take().unwrap().snapshot.unwrap(), from);
+    mode(".agents", 0o1700);
+    place.write(".agents/mine", "x");
+    mode(".agents", 0o1500);
+    assert_ne!(store.take().unwrap().snapshot.unwrap(), from);
+    mode(".agents", 0o1700);
+}
+
+#[test]
+fn what_goes_by_a_name_of_ours_is_the_users() {
+    let place = Place::new();
+    let mut store = place.open();
+    let from = store.take().unwrap().snapshot.unwrap();
+    let ours = format!(".gimlet-{}-12", "0a".repeat(16));
+    place.write(&ours, "x");
+    place.write(&format!("{ours}a"), "x");
+    assert_eq!(store.take().unwrap().snapshot.unwrap(), from);
+    for name in [".gimlet-notes", ".gimlet-12-3", &format!("{ours}b"), ".gimlet-"] {
+        place.write(name, "mine");
+        let now = store.take().unwrap().snapshot.unwrap();
+        assert_ne!(now, from, "{name}");
+        fs::remove_file(place.work().join(name)).unwrap();
+        store.take().unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_lends_another_s_rights_does_not_lend_ours_afterwards() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can give a file away");
+        return;
+    }
+    let place = Place::new();
+    let modes = |owner: u32| {
+        place.write("tool", "x");
+        let path = place.work().join("tool");
+        std::os::unix::fs::chown(&path, Some(owner), Some(owner)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).unwrap();
+        let mut store = place.open();
+        let from = store.take().unwrap().snapshot.unwrap();
+        fs::remove_file(&path).unwrap();
+        let to = store.take().unwrap().snapshot.unwrap();
+        let step = [Step { from, to: Some(to), until_ns: None }];
+        let plan = store.plan(&step, Force::No).unwrap();
+        store.perform(&plan).unwrap();
+        fs::metadata(&path).unwrap().mode() & 0o7777
+    };
+    assert_eq!((modes(0), modes(65_534)), (0o6755, 0o755));
 }

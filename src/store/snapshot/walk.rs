@@ -21,6 +21,8 @@ use rustix::fs::Mode;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::store::commit::is_temp_name;
+use crate::store::snapshot::PlaceholderTest;
 use crate::store::snapshot::ignored::Rules;
 use crate::store::snapshot::tree::Dir;
 use crate::store::snapshot::tree::Entry;
@@ -29,6 +31,9 @@ use crate::store::snapshot::tree::Other;
 use crate::store::snapshot::tree::Stat;
 use crate::store::snapshot::tree::is_git_name;
 
+/// The bits by which a program runs with its file's rights.
+const SET_USER: u32 = 0o4000;
+const SET_GROUP: u32 = 0o2000;
 /// Names of one root. Beyond it, as in a home directory, undo is off: it would cost too much.
 pub(super) const ENTRIES_MAX: u64 = 400_000;
 /// How long looking may take; a slow network mount is no place for undo.
@@ -41,8 +46,6 @@ const DEPTH_MAX: usize = 200;
 const TICK_NS: i64 = 50_000_000;
 /// Some round to two seconds, which shows in times that are whole seconds.
 const COARSE_TICK_NS: i64 = 2_000_000_000;
-/// How our own temporary files begin; they come and go with a commit.
-const OWN_TEMP_PREFIX: &[u8] = b".gimlet-";
 
 /// Why a root's state is not recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +105,7 @@ pub(super) struct Job {
 pub(super) struct Walk {
     /// Device and inode of our own state directory.
     own_state: Option<(u64, u64)>,
+    is_placeholder: PlaceholderTest,
     started: Instant,
     device: u64,
     root: PathBuf,
@@ -132,10 +136,11 @@ impl From<Errno> for Off {
 
 impl Walk {
     /// Returns a walk that enters all but our own state.
-    pub(super) fn new(state: &Path, entries_max: u64) -> Self {
+    pub(super) fn new(state: &Path, entries_max: u64, is_placeholder: PlaceholderTest) -> Self {
         let own = rustix::fs::stat(state).ok();
         Self {
             own_state: own.map(|own| (own.st_dev, own.st_ino)),
+            is_placeholder,
             started: Instant::now(),
             device: 0,
             root: PathBuf::new(),
@@ -198,14 +203,20 @@ impl Walk {
         known: Known<'_>,
         place: Place<'_>,
     ) -> Result<Option<DraftEntry>, Off> {
-        let Ok(stat) = rustix::fs::statat(parent, &name, AtFlags::SYMLINK_NOFOLLOW) else {
-            return Ok(None);
+        let stat = match rustix::fs::statat(parent, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(None),
+            // It is there all the same.
+            Err(_) => return Ok(Some(done(&name, Node::Other(Other::Unreadable)))),
         };
+        if (self.is_placeholder)(stat.st_mode, stat.st_uid) && is_empty(parent, &name, &stat) {
+            return Ok(None);
+        }
         if is_git_name(name.as_bytes()) {
             return Ok(Some(done(&name, Node::Other(Other::Git))));
         }
         let now = stat_of(&stat);
-        if name.as_bytes().starts_with(OWN_TEMP_PREFIX) {
+        if is_temp_name(name.as_bytes()) {
             return Ok(None);
         }
         Ok(match FileType::from_raw_mode(stat.st_mode) {
@@ -307,6 +318,32 @@ pub(super) fn now_ns() -> i64 {
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
+/// Returns the bits that a file gets again when it is restored, with its kind. A file made anew
+/// is ours, and must not lend our rights where the first one lent another's.
+fn restorable_mode(stat: &rustix::fs::Stat) -> u32 {
+    let mut mode = stat.st_mode;
+    if FileType::from_raw_mode(mode) == FileType::RegularFile {
+        if stat.st_uid != rustix::process::geteuid().as_raw() {
+            mode &= !SET_USER;
+        }
+        if stat.st_gid != rustix::process::getegid().as_raw() {
+            mode &= !SET_GROUP;
+        }
+    }
+    mode
+}
+
+/// Returns whether nothing is in a file or a directory.
+fn is_empty(parent: BorrowedFd<'_>, name: &CString, stat: &rustix::fs::Stat) -> bool {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return stat.st_size == 0;
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+        .and_then(read_names)
+        .is_ok_and(|(names, _)| names.is_empty())
+}
+
 /// Returns what is compared of a file's metadata.
 pub(super) fn stat_of(stat: &rustix::fs::Stat) -> Stat {
     let ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
@@ -314,7 +351,7 @@ pub(super) fn stat_of(stat: &rustix::fs::Stat) -> Stat {
         dev: stat.st_dev,
         ino: stat.st_ino,
         size: u64::try_from(stat.st_size).unwrap_or(0),
-        mode: stat.st_mode,
+        mode: restorable_mode(stat),
         mtime_ns: ns(stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0)),
         ctime_ns: ns(stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or(0)),
     }
@@ -334,7 +371,11 @@ fn look_at_link(
     if let Some((at, _)) = known.filter(|(_, known)| known.stat.as_ref() == Some(now)) {
         return Some(DraftEntry::Known(at));
     }
-    let target = rustix::fs::readlinkat(parent, &name, Vec::new()).ok()?;
+    let target = match rustix::fs::readlinkat(parent, &name, Vec::new()) {
+        Ok(target) => target,
+        Err(Errno::NOENT) => return None,
+        Err(_) => return Some(done(&name, Node::Other(Other::Unreadable))),
+    };
     Some(DraftEntry::Done(Entry {
         name: name.into_bytes().into(),
         node: Node::Link { target: target.into_bytes().into() },
