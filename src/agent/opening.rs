@@ -296,7 +296,7 @@ fn read_past(mut loaded: Loaded) -> Past {
             past.restored.clear();
         } else if let EventMsg::TurnEnded { .. } = msg {
             turn_is_open = false;
-        } else if let EventMsg::Restored { turn, direction, changes, .. } = msg {
+        } else if let EventMsg::Restored { turn, direction, changes, after: Some(_), .. } = msg {
             past.restored.push(RestoredNote { turn, direction, changes });
         } else if let EventMsg::ToolCallEnd { output, .. } = msg {
             ended.extend(call_id.map(|id| (id, output.body())));

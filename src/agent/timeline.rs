@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::collections::HashSet;
+use std::path::PathBuf;
 
 use crate::protocol::CallId;
 use crate::protocol::CallOutcome;
@@ -13,6 +14,7 @@ use crate::protocol::ChangeSource;
 use crate::protocol::Effect;
 use crate::protocol::Event;
 use crate::protocol::EventMsg;
+use crate::protocol::FileChange;
 use crate::protocol::ProcessId;
 use crate::protocol::RestoreDirection;
 use crate::protocol::SnapshotId;
@@ -55,10 +57,21 @@ pub(crate) struct StepCall {
 #[derive(Debug, Clone, PartialEq)]
 struct Undone {
     turn: TurnId,
+    /// When it was.
+    at_ns: Option<i64>,
     /// The place of the restore among the steps.
     step: usize,
     /// The turns it took back.
     turns: Vec<TurnId>,
+}
+
+/// A restore that is about to happen.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Intent {
+    pub(crate) turn: TurnId,
+    pub(crate) direction: RestoreDirection,
+    pub(crate) changes: Vec<FileChange>,
+    pub(crate) before: SnapshotId,
 }
 
 /// All steps, and what they leave to do.
@@ -69,6 +82,8 @@ pub(crate) struct Timeline {
     pub(crate) last_turn: TurnId,
     /// Turns that changed files and were not undone.
     done: Vec<TurnId>,
+    /// A restore that was announced and never said to be done.
+    pub(crate) intent: Option<Intent>,
     undone: Vec<Undone>,
     begun: HashMap<CallId, StepCall>,
     open: Vec<Open>,
@@ -78,6 +93,8 @@ pub(crate) struct Timeline {
     kept: Vec<(ProcessId, CallId)>,
     /// Calls around which states were recorded.
     recorded: HashSet<CallId>,
+    /// The files that patches say they changed.
+    patched: HashMap<CallId, Vec<PathBuf>>,
     /// The state that was recorded last.
     last_state: Option<SnapshotId>,
     /// The time of the event before.
@@ -98,6 +115,8 @@ struct Open {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Goal {
     pub(crate) turn: TurnId,
+    /// Of a redo: when that was undone.
+    pub(crate) at_ns: Option<i64>,
     pub(crate) steps: Vec<FileStep>,
 }
 
@@ -130,14 +149,19 @@ impl Timeline {
         let is_first = |step: &FileStep| step.turn == turn && step.call.is_some();
         let first = self.steps.iter().position(is_first)?;
         let steps = self.steps.get(first..)?.iter().rev().cloned().collect();
-        Some(Goal { turn, steps })
+        Some(Goal { turn, at_ns: None, steps })
     }
 
     /// Returns the undo that a redo takes back: the last one.
     pub(crate) fn find_redo(&self) -> Option<Goal> {
         let last = self.undone.last()?;
         let step = self.steps.get(last.step)?.clone();
-        Some(Goal { turn: last.turn, steps: vec![step] })
+        Some(Goal { turn: last.turn, at_ns: last.at_ns, steps: vec![step] })
+    }
+
+    /// Returns the files that a call says it patched.
+    pub(crate) fn patched_by(&self, call: &CallId) -> impl Iterator<Item = &PathBuf> {
+        self.patched.get(call).into_iter().flatten()
     }
 
     /// Returns the steps of one turn; by default of the last that changed something, undone or
@@ -156,6 +180,12 @@ impl Timeline {
                 self.begun.insert(call.call_id.clone(), describe(call, effect));
             }
             (EventMsg::SessionStarted { resumed: true, .. }, _) => self.cut_all_off(),
+            (EventMsg::FilesChanged { by: ChangeSource::Patch, changes }, Some(call)) => {
+                let paths = changes.iter().flat_map(|change| {
+                    std::iter::once(&change.path).chain(change.move_to.as_ref()).cloned()
+                });
+                self.patched.entry(call.clone()).or_default().extend(paths);
+            }
             (EventMsg::ProcessStarted { process, .. }, Some(call)) => {
                 if self.recorded.contains(call) {
                     self.kept.push((*process, call.clone()));
@@ -166,6 +196,8 @@ impl Timeline {
             }
             (EventMsg::SnapshotTaken { snapshot, since: None }, Some(call)) => {
                 self.end_cut_off(snapshot);
+                // What was done then can no longer be told from what this call does.
+                self.intent = None;
                 self.last_state = Some(snapshot.clone());
                 self.recorded.insert(call.clone());
                 if self.open.is_empty() {
@@ -198,8 +230,24 @@ impl Timeline {
                     self.cut_off(open.into_iter());
                 }
             }
+            (
+                EventMsg::Restored {
+                    turn,
+                    direction,
+                    changes,
+                    before: Some(before),
+                    after: None,
+                    ..
+                },
+                _,
+            ) => {
+                let (turn, direction, before) = (*turn, *direction, before.clone());
+                self.intent = Some(Intent { turn, direction, changes: changes.clone(), before });
+            }
             (EventMsg::Restored { turn, direction, before, after, .. }, _) => {
-                self.take_restore(*turn, *direction, (before, after));
+                self.intent = None;
+                let states = (before.clone(), after.clone());
+                self.take_restore((*turn, time_of(event)), *direction, states);
             }
             _ => {}
         }
@@ -262,11 +310,11 @@ impl Timeline {
 
     fn take_restore(
         &mut self,
-        turn: TurnId,
+        (turn, at_ns): (TurnId, Option<i64>),
         direction: RestoreDirection,
-        (before, after): (&Option<SnapshotId>, &Option<SnapshotId>),
+        (before, after): (Option<SnapshotId>, Option<SnapshotId>),
     ) {
-        let (Some(from), Some(to)) = (before.clone(), after.clone()) else { return };
+        let (Some(from), Some(to)) = (before, after) else { return };
         // No call runs while files are restored, so one that is open was left by a process that
         // died; and so were commands, unless all they did is in the state before.
         if self.last_state.as_ref() != Some(&from) {
@@ -287,7 +335,7 @@ impl Timeline {
             RestoreDirection::Undo => {
                 let first = self.done.iter().position(|done| *done >= turn);
                 let turns = self.done.split_off(first.unwrap_or(self.done.len()));
-                self.undone.push(Undone { turn, step, turns });
+                self.undone.push(Undone { turn, at_ns, step, turns });
             }
             RestoreDirection::Redo => {
                 self.done.extend(self.undone.pop().into_iter().flat_map(|undone| undone.turns));

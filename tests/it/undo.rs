@@ -569,6 +569,9 @@ fn the_whole_file_system_is_no_workspace_to_undo() {
     let ended = scene.gimlet(&args);
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(ended.stderr.contains("undo is off: /: it is the whole file system"), "{ended:?}");
+    let args = [&args[..1], &["--json"], &args[1..]].concat();
+    let ended = scene.gimlet(&args);
+    assert!(ended.stdout.contains("undo is off: /: it is the whole file system"), "{ended:?}");
 }
 
 #[test]
@@ -583,7 +586,7 @@ fn changes_are_shown_call_by_call_with_who_made_them() {
     let ended = scene.turn(&["--json"], &lines.concat());
     let shown = scene.ok(&["changes"]);
     let wanted = "# turn 1, patch: apply_patch\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n\
-                  # turn 1, command: chmod 755 a.txt; printf '\\0' > b.bin\nold mode 0644\nnew mode 0755\n";
+                  # turn 1, command: chmod 755 a.txt; printf '\\0' > b.bin\ndiff --git a/a.txt b/a.txt\nold mode 0644\nnew mode 0755\n";
     assert!(shown.starts_with(wanted), "{shown}");
     assert!(shown.contains("b/b.bin"), "{shown}");
     let stat = scene.ok(&["changes", "1", "--stat"]);
@@ -1040,4 +1043,34 @@ fn a_patch_outside_of_what_is_recorded_is_named_as_not_undone() {
     let told: Value = serde_json::from_str(&scene.ok(&["undo", "--json"])).unwrap();
     assert!(told_to_be_left(&told, "outside.txt").contains("outside"), "{told}");
     assert!(!scene.at("in.txt").exists());
+}
+
+#[test]
+fn an_undo_that_died_before_it_could_say_so_is_known_to_be_done() {
+    let scene = Scene::new();
+    let step =
+        |n: u32| [&[shell(&format!("echo {n} > n{n}"), "c"), end()][..], &say("ok")].concat();
+    scene.turn(&[], &step(1));
+    scene.next_turn(&step(2));
+    scene.ok(&["undo"]);
+    let log = fs::read_to_string(&scene.logs()[0]).unwrap();
+    let last = log.trim_end().rfind('\n').unwrap() + 1;
+    assert!(log[last..].contains("restored") && log[..last].trim_end().ends_with('}'), "{log}");
+    // As if it had died between the files and the log.
+    fs::write(&scene.logs()[0], &log[..last]).unwrap();
+    let told: Value = serde_json::from_str(&scene.ok(&["undo", "--json"])).unwrap();
+    assert_eq!(told["turn"], 2, "{told}");
+    assert!(told["notes"][0].as_str().unwrap().contains("done already"), "{told}");
+    assert!(scene.at("n1").exists() && !scene.at("n2").exists());
+    scene.ok(&["redo"]);
+    assert!(scene.at("n2").exists());
+    // As if it had died before: nothing was done, so it is done now.
+    scene.ok(&["undo"]);
+    let log = fs::read_to_string(&scene.logs()[0]).unwrap();
+    let last = log.trim_end().rfind('\n').unwrap() + 1;
+    fs::write(&scene.logs()[0], &log[..last]).unwrap();
+    write(scene.at("n2"), "2\n", 0o644);
+    let told: Value = serde_json::from_str(&scene.ok(&["undo", "--json"])).unwrap();
+    assert_eq!((told["turn"].as_u64(), told["notes"].as_array().unwrap().len()), (Some(2), 0));
+    assert!(scene.at("n1").exists() && !scene.at("n2").exists());
 }

@@ -102,7 +102,7 @@ fn tell(report: &RestoreReport, request: &RestoreRequest, cwd: &Path) -> anyhow:
         let note = "note: a call of that turn never ended; all that changed since counts as its";
         write_err(note)?;
     }
-    let verb = match (request.dry_run, request.direction) {
+    let verb = match (request.dry_run, report.direction) {
         (false, RestoreDirection::Undo) => "Undid",
         (false, RestoreDirection::Redo) => "Redid",
         (true, RestoreDirection::Undo) => "Would undo",
@@ -130,7 +130,7 @@ fn tell(report: &RestoreReport, request: &RestoreRequest, cwd: &Path) -> anyhow:
             write_out(&format!("  {line}"))?;
         }
     }
-    if !request.dry_run && request.direction == RestoreDirection::Undo && count > 0 {
+    if !request.dry_run && report.direction == RestoreDirection::Undo && count > 0 {
         write_out("`gimlet redo` brings the changes back.")?;
     }
     Ok(())
@@ -144,7 +144,7 @@ fn render_json(report: &RestoreReport, request: &RestoreRequest) -> serde_json::
         "ok": true,
         "session": report.session,
         "turn": report.turn,
-        "direction": request.direction,
+        "direction": report.direction,
         "dry_run": request.dry_run,
         "changes": report.changes.iter().map(change).collect::<Vec<_>>(),
         "left": report.left.iter().map(left).collect::<Vec<_>>(),

@@ -28,6 +28,7 @@ mod worker;
 pub(crate) use compare::Change;
 pub(crate) use error::SnapshotError;
 pub(crate) use plan::Force;
+pub(crate) use plan::Plan;
 pub(crate) use plan::Step;
 pub(crate) use record::SnapshotSpec;
 pub(crate) use record::SnapshotStore;

@@ -139,6 +139,11 @@ struct Wishes {
 }
 
 impl Plan {
+    /// Returns whether it changes anything, or would if nothing stood in the way.
+    pub(crate) fn is_something(&self) -> bool {
+        !(self.moves.is_empty() && self.renames.is_empty() && self.conflicts.is_empty())
+    }
+
     /// Returns what would change, without diffs.
     pub(crate) fn changes(&self) -> Vec<FileChange> {
         let moves = self.moves.iter().map(|step| {

@@ -9,6 +9,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use sha2::Digest as _;
@@ -68,6 +70,10 @@ pub(crate) struct SnapshotStore {
     roots: Vec<Root>,
     /// The snapshot that was taken last, and the trees it names.
     last: Option<(SnapshotId, Vec<RootTree>)>,
+    /// Set when nobody wants any more what is being recorded.
+    pub(super) stop: Arc<AtomicBool>,
+    /// Bytes of the packs when they were pruned last.
+    pruned_at_bytes: u64,
     /// Files that were read the last time.
     #[cfg(test)]
     jobs: usize,
@@ -128,6 +134,8 @@ impl SnapshotStore {
             packs,
             roots,
             last: None,
+            stop: Arc::default(),
+            pruned_at_bytes: 0,
             #[cfg(test)]
             jobs: 0,
         })
@@ -233,20 +241,31 @@ impl SnapshotStore {
     /// Makes room when the store has outgrown its bound; keeps what `pinned` names. Nothing
     /// happens while another process has the store open.
     pub(crate) fn prune_if_due(&mut self, pinned: &[SnapshotId]) -> Result<(), SnapshotError> {
-        prune::drop_old_stores(&self.dir, &self.spec.limits);
-        if !prune::is_due(&self.packs, &self.spec.limits) {
+        let is_first = self.pruned_at_bytes == 0;
+        if is_first {
+            prune::drop_old_stores(&self.dir, &self.spec.limits);
+        }
+        let bytes = self.packs.bytes();
+        let is_due = prune::is_due(bytes, self.pruned_at_bytes, &self.spec.limits)
+            || (is_first && prune::has_old(&self.packs, &self.spec.limits, pinned));
+        self.pruned_at_bytes = self.pruned_at_bytes.max(1);
+        if !is_due {
             return Ok(());
         }
         let _ = self.lock.unlock();
         let pinned: Vec<SnapshotId> =
             pinned.iter().chain(self.last.iter().map(|(id, _)| id)).cloned().collect();
-        let mut result = Ok(());
+        let (mut result, mut is_looked_through) = (Ok(()), false);
         if self.lock.try_lock().is_ok() {
             result = prune::prune(&mut self.packs, &self.dir, &self.spec.limits, &pinned);
+            is_looked_through = true;
             let _ = self.lock.unlock();
         }
         let _ = self.lock.lock_shared();
         self.packs = Packs::open(&self.dir.join("packs"))?;
+        if is_looked_through {
+            self.pruned_at_bytes = self.packs.bytes().max(1);
+        }
         result
     }
 
@@ -313,8 +332,10 @@ impl SnapshotStore {
             return Ok(Err("it is not there".to_owned()));
         };
         let mut walk = Walk::new(&self.spec.state, ENTRIES_MAX, self.spec.is_placeholder);
+        walk.stop = Arc::clone(&self.stop);
         let draft = match walk.run(&root.path, root.tree.as_ref()) {
             Ok(draft) => draft,
+            Err(_) if self.stop.load(Ordering::Relaxed) => return Err(SnapshotError::Stopped),
             Err(off) => return Ok(Err(off.reason())),
         };
         let (jobs, ignored) = (&walk.jobs, walk.ignored_bytes);
@@ -322,7 +343,13 @@ impl SnapshotStore {
         {
             self.jobs = jobs.len();
         }
-        let kept = keep_files(&mut self.packs, &root.path, jobs, ignored, &self.spec.limits)?;
+        let kept = keep_files(
+            &mut self.packs,
+            &root.path,
+            jobs,
+            (ignored, &self.spec.limits),
+            &self.stop,
+        )?;
         let tree = match draft {
             Draft::Same(tree) => tree,
             Draft::New(before, entries) => {
@@ -358,7 +385,7 @@ impl SnapshotStore {
 }
 
 impl Snapshot {
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.number(self.taken);
         writer.number(self.roots.len() as u64);

@@ -523,3 +523,76 @@ fn a_file_that_lends_another_s_rights_does_not_lend_ours_afterwards() {
     };
     assert_eq!((modes(0), modes(65_534)), (0o6755, 0o755));
 }
+
+#[test]
+fn what_nobody_waits_for_any_more_is_not_read() {
+    use crate::store::snapshot::SnapshotError;
+    use std::sync::atomic::Ordering;
+    let place = Place::new();
+    for n in 0..100 {
+        place.write(&format!("f{n}"), format!("content {n}"));
+    }
+    let mut store = place.open();
+    store.stop.store(true, Ordering::Relaxed);
+    assert!(matches!(store.take(), Err(SnapshotError::Stopped)));
+    assert_eq!(store.packs.bytes(), 0, "nothing was kept");
+    store.stop.store(false, Ordering::Relaxed);
+    assert!(store.take().unwrap().snapshot.is_some());
+}
+
+#[test]
+fn a_look_takes_no_more_than_the_store_may_hold() {
+    let place = Place::new();
+    let limits = SnapshotLimits { keep_bytes_max: 10_000, ..LIMITS };
+    for n in 0..6_u8 {
+        place.write(&format!("f{n}"), vec![n; 1_000 * usize::from(n)]);
+    }
+    let mut store = place.open_with(limits);
+    let from = store.take().unwrap().snapshot.unwrap();
+    for n in 0..6 {
+        fs::remove_file(place.work().join(format!("f{n}"))).unwrap();
+    }
+    let to = store.take().unwrap().snapshot.unwrap();
+    let step = [Step { from, to: Some(to), until_ns: None }];
+    let plan = store.plan(&step, Force::No).unwrap();
+    assert_eq!(plan.left.len(), 1, "{:?}", plan.left);
+    assert!(plan.left[0].0.ends_with("f5") && plan.left[0].1.contains("may hold"));
+    store.perform(&plan).unwrap();
+    assert!(fs::read(place.work().join("f4")).unwrap() == vec![4; 4_000]);
+}
+
+#[test]
+fn a_store_of_which_nothing_can_go_is_not_written_anew() {
+    let place = Place::new();
+    let limits = SnapshotLimits { keep_bytes_max: 10, ..LIMITS };
+    place.write("a", "");
+    let mut store = place.open_with(limits);
+    let only = store.take().unwrap().snapshot.unwrap();
+    let packs = store.packs.paths();
+    store.prune_if_due(&[only]).unwrap();
+    assert_eq!(store.packs.paths(), packs);
+}
+
+#[test]
+fn what_is_too_old_goes_though_there_is_room() {
+    use crate::store::snapshot::object::ObjectKind;
+    use crate::store::snapshot::record::Snapshot;
+    let place = Place::new();
+    let mut store = place.open();
+    let old = Snapshot { taken: 1, roots: Vec::new() };
+    let old = store.packs.add(ObjectKind::Snapshot, &old.encode()).unwrap();
+    store.packs.add(ObjectKind::Chunk, &[7; 1_000]).unwrap();
+    place.write("a", "one");
+    let new = store.take().unwrap().snapshot.unwrap();
+    // A program that another test is just starting may hold the lock until it begins.
+    for _ in 0..1_000 {
+        store.prune_if_due(&[]).unwrap();
+        if !store.packs.holds(old) {
+            break;
+        }
+        drop(store);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        store = place.open();
+    }
+    assert!(!store.packs.holds(old) && store.load(&new).is_ok());
+}

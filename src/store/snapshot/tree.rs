@@ -89,6 +89,8 @@ pub(crate) enum NotKept {
     TooLarge = 2,
     /// It cannot be read.
     Unreadable = 3,
+    /// With it the store would outgrow its bound at once.
+    OverBudget = 4,
 }
 
 /// What is noted and never opened.
@@ -178,7 +180,9 @@ impl Content {
 
 impl NotKept {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Ignored, Self::TooLarge, Self::Unreadable].into_iter().find(|w| *w as u8 == byte)
+        [Self::Ignored, Self::TooLarge, Self::Unreadable, Self::OverBudget]
+            .into_iter()
+            .find(|w| *w as u8 == byte)
     }
 
     /// Says why.
@@ -187,6 +191,7 @@ impl NotKept {
             Self::Ignored => "ignored by the project and beyond the bound for such files",
             Self::TooLarge => "too large to be kept",
             Self::Unreadable => "it could not be read",
+            Self::OverBudget => "there is more than the store of snapshots may hold",
         }
     }
 }

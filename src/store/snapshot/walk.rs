@@ -11,6 +11,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -106,6 +108,8 @@ pub(super) struct Walk {
     /// Device and inode of our own state directory.
     own_state: Option<(u64, u64)>,
     is_placeholder: PlaceholderTest,
+    /// Set when nobody wants the walk any more.
+    pub(super) stop: Arc<AtomicBool>,
     started: Instant,
     device: u64,
     root: PathBuf,
@@ -141,6 +145,7 @@ impl Walk {
         Self {
             own_state: own.map(|own| (own.st_dev, own.st_ino)),
             is_placeholder,
+            stop: Arc::default(),
             started: Instant::now(),
             device: 0,
             root: PathBuf::new(),
@@ -298,7 +303,9 @@ impl Walk {
         if self.entries > self.entries_max {
             return Err(Off::TooMany);
         }
-        if self.entries.is_multiple_of(CLOCK_EVERY) && self.started.elapsed() > WALK_AT_MOST {
+        if self.entries.is_multiple_of(CLOCK_EVERY)
+            && (self.started.elapsed() > WALK_AT_MOST || self.stop.load(Ordering::Relaxed))
+        {
             return Err(Off::TooSlow);
         }
         Ok(())

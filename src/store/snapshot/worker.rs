@@ -8,6 +8,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -71,13 +73,23 @@ pub(crate) struct Ended {
 type Work = Box<dyn FnOnce(Result<&mut SnapshotStore, &SnapshotError>) + Send>;
 
 enum Job {
-    Begin(CallId, oneshot::Sender<Begun>),
+    Begin(CallId, Arc<AtomicBool>, oneshot::Sender<Begun>),
     End(CallId, oneshot::Sender<Option<Ended>>),
     Keep(CallId),
     Look(Option<CallId>, oneshot::Sender<Option<Beside>>),
     Over(CallId, oneshot::Sender<Option<Beside>>),
     With(Work),
     Close(oneshot::Sender<()>),
+}
+
+/// Says, when it goes, that nobody waits any more.
+#[derive(Default)]
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What the thread knows.
@@ -93,7 +105,6 @@ struct Recorder {
     /// Whether the last look failed.
     has_failed: bool,
     problems_said: Vec<String>,
-    is_first: bool,
 }
 
 impl SnapshotWorker {
@@ -105,7 +116,8 @@ impl SnapshotWorker {
     /// Records the state before a call that can write.
     pub(crate) async fn begin_call(&self, call: &CallId) -> Begun {
         let (tx, rx) = oneshot::channel();
-        self.send(Job::Begin(call.clone(), tx));
+        let stop = StopOnDrop::default();
+        self.send(Job::Begin(call.clone(), Arc::clone(&stop.0), tx));
         let problem = || Some("the thread that records the files could not start".to_owned());
         rx.await.unwrap_or_else(|_| Begun { problem: problem(), ..Begun::default() })
     }
@@ -215,16 +227,17 @@ impl Recorder {
             since: None,
             has_failed: false,
             problems_said: Vec::new(),
-            is_first: true,
         }
     }
 
     fn take(&mut self, job: Job) {
         match job {
-            Job::Begin(call, reply) => {
+            Job::Begin(call, stop, reply) => {
+                self.set_stop(stop);
                 let begun = self.begin(call);
+                self.set_stop(Arc::default());
                 let _ = reply.send(begun);
-                self.prune_once();
+                self.prune_if_due();
             }
             Job::End(call, reply) => {
                 let ended = self.end(&call);
@@ -272,7 +285,8 @@ impl Recorder {
             match self.look(&mut begun) {
                 Ok(now) => self.since = now,
                 Err(error) => {
-                    self.since = None;
+                    // What commands change that outlived their calls is seen by the next look.
+                    self.since = self.since.take().filter(|_| is_watched);
                     begun.problem = Some(error.to_string());
                 }
             }
@@ -373,11 +387,15 @@ impl Recorder {
         Ok(Some((id, snapshot)))
     }
 
-    /// Makes room beside the first call, which need not wait for it.
-    fn prune_once(&mut self) {
-        if std::mem::take(&mut self.is_first)
-            && let Ok(store) = &mut self.store
-        {
+    fn set_stop(&mut self, stop: Arc<AtomicBool>) {
+        if let Ok(store) = &mut self.store {
+            store.stop = stop;
+        }
+    }
+
+    /// Makes room beside the call, which need not wait for it.
+    fn prune_if_due(&mut self) {
+        if let Ok(store) = &mut self.store {
             let pinned: Vec<SnapshotId> = self.since.iter().map(|(id, _)| id.clone()).collect();
             // What could not be made smaller now will be some other time.
             let _ = store.prune_if_due(&pinned);
