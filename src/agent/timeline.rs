@@ -180,20 +180,6 @@ impl Timeline {
                 self.begun.insert(call.call_id.clone(), describe(call, effect));
             }
             (EventMsg::SessionStarted { resumed: true, .. }, _) => self.cut_all_off(),
-            (EventMsg::FilesChanged { by: ChangeSource::Patch, changes }, Some(call)) => {
-                let paths = changes.iter().flat_map(|change| {
-                    std::iter::once(&change.path).chain(change.move_to.as_ref()).cloned()
-                });
-                self.patched.entry(call.clone()).or_default().extend(paths);
-            }
-            (EventMsg::ProcessStarted { process, .. }, Some(call)) => {
-                if self.recorded.contains(call) {
-                    self.kept.push((*process, call.clone()));
-                }
-            }
-            (EventMsg::ProcessEnded { process, .. }, _) => {
-                self.kept.retain(|(kept, _)| kept != process);
-            }
             (EventMsg::SnapshotTaken { snapshot, since: None }, Some(call)) => {
                 self.end_cut_off(snapshot);
                 // What was done then can no longer be told from what this call does.
@@ -230,26 +216,42 @@ impl Timeline {
                     self.cut_off(open.into_iter());
                 }
             }
-            (
-                EventMsg::Restored {
-                    turn,
-                    direction,
-                    changes,
-                    before: Some(before),
-                    after: None,
-                    ..
-                },
-                _,
-            ) => {
-                let (turn, direction, before) = (*turn, *direction, before.clone());
-                self.intent = Some(Intent { turn, direction, changes: changes.clone(), before });
-            }
-            (EventMsg::Restored { turn, direction, before, after, .. }, _) => {
-                self.intent = None;
-                let states = (before.clone(), after.clone());
-                self.take_restore((*turn, time_of(event)), *direction, states);
+            (EventMsg::Restored { .. }, _) => self.take_restored(event),
+            (msg, Some(call)) => self.take_of_call(msg, call),
+            (EventMsg::ProcessEnded { process, .. }, None) => {
+                self.kept.retain(|(kept, _)| kept != process);
             }
             _ => {}
+        }
+    }
+
+    /// Takes what a call says besides.
+    fn take_of_call(&mut self, msg: &EventMsg, call: &CallId) {
+        match msg {
+            EventMsg::FilesChanged { by: ChangeSource::Patch, changes } => {
+                let paths = changes.iter().flat_map(|change| {
+                    std::iter::once(&change.path).chain(change.move_to.as_ref()).cloned()
+                });
+                self.patched.entry(call.clone()).or_default().extend(paths);
+            }
+            EventMsg::ProcessStarted { process, .. } if self.recorded.contains(call) => {
+                self.kept.push((*process, call.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn take_restored(&mut self, event: &Event) {
+        let EventMsg::Restored { turn, direction, changes, before, after, .. } = &event.msg else {
+            return;
+        };
+        let (turn, direction) = (*turn, *direction);
+        self.intent = None;
+        match (before.clone(), after.clone()) {
+            (Some(before), None) => {
+                self.intent = Some(Intent { turn, direction, changes: changes.clone(), before });
+            }
+            states => self.take_restore((turn, time_of(event)), direction, states),
         }
     }
 

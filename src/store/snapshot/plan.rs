@@ -320,8 +320,8 @@ fn decide(
     let is_dir = matches!(is, Some(Node::Dir { .. }));
     let is_expected = is_same_thing(is, wish.expected.as_ref()) && !wish.is_disturbed;
     let is_late = !is_dir && wish.until_ns.is_some_and(|until| is_changed_after(path, until));
-    let is_others = (!is_expected && !(is_dir && goal.is_none())) || is_late;
-    match is_others && force == Force::No {
+    let is_ours = is_expected || (is_dir && goal.is_none());
+    match (!is_ours || is_late) && force == Force::No {
         true => (Verdict::Conflict, Below::Open),
         false => (Verdict::Go, Below::Open),
     }
