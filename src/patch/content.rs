@@ -5,13 +5,15 @@
 
 use std::borrow::Cow;
 
+/// Where some bytes start, and how many they are. What lies behind the base is in what came.
+pub(super) type Stretch = (usize, usize);
+
 /// Bytes of a file, in stretches.
 #[derive(Debug, Clone)]
 pub(crate) struct Content<B = Vec<u8>> {
     base: Base<B>,
     added: Vec<u8>,
-    /// Start and length of each; what lies behind the base is in `added`.
-    stretches: Vec<(usize, usize)>,
+    stretches: Vec<Stretch>,
 }
 
 /// What most stretches are of.
@@ -31,12 +33,12 @@ impl<B: AsRef<[u8]>> Content<B> {
     }
 
     /// Returns stretches of a file as it was, and of what came.
-    pub(super) fn of_shared(base: B, added: Vec<u8>, stretches: Vec<(usize, usize)>) -> Self {
+    pub(super) fn of_shared(base: B, added: Vec<u8>, stretches: Vec<Stretch>) -> Self {
         Self { base: Base::Shared(base), added, stretches }
     }
 
     /// Returns stretches of other bytes, and of what came.
-    pub(super) fn of_own(base: Vec<u8>, added: Vec<u8>, stretches: Vec<(usize, usize)>) -> Self {
+    pub(super) fn of_own(base: Vec<u8>, added: Vec<u8>, stretches: Vec<Stretch>) -> Self {
         Self { base: Base::Own(base), added, stretches }
     }
 

@@ -9,6 +9,7 @@ use std::cell::OnceCell;
 use std::ops::Range;
 
 use crate::patch::Form;
+use crate::patch::content::Stretch;
 use crate::patch::index::{Budget, Counts, Filter, heads_of};
 use crate::patch::level::{begins_with_words, fold, hash_line};
 
@@ -438,8 +439,8 @@ impl<'a> Lines<'a> {
 
     /// Returns the whole file: its bytes as they were, those that came, and stretches of them,
     /// where those that came are numbered on.
-    pub(super) fn into_stretches(self) -> (Cow<'a, [u8]>, Vec<u8>, Vec<(usize, usize)>) {
-        let mut stretches: Vec<(usize, usize)> = vec![(0, self.mark_bytes)];
+    pub(super) fn into_stretches(self) -> (Cow<'a, [u8]>, Vec<u8>, Vec<Stretch>) {
+        let mut stretches: Vec<Stretch> = vec![(0, self.mark_bytes)];
         let mut add = |start: u32, bytes: usize| match stretches.last_mut() {
             // The file and what came are apart.
             Some((from, len))

@@ -19,6 +19,9 @@ const OPEN_MAX: usize = 200;
 /// A directory's place in `Dirs`.
 pub(super) type DirId = usize;
 
+/// A file system: a directory on it, open.
+pub(super) type System = (DirId, Arc<OwnedFd>);
+
 /// What tells one directory from another: device and number.
 type Identity = (i128, u64);
 
@@ -122,8 +125,8 @@ impl<'d> Dirs<'d> {
     pub(super) fn systems(
         &mut self,
         ids: impl IntoIterator<Item = DirId>,
-    ) -> Result<Vec<(DirId, Arc<OwnedFd>)>, (DirId, io::Error)> {
-        let mut systems: Vec<(i128, (DirId, Arc<OwnedFd>))> = Vec::new();
+    ) -> Result<Vec<System>, (DirId, io::Error)> {
+        let mut systems: Vec<(i128, System)> = Vec::new();
         for id in ids {
             let known = self.known.get(id).and_then(|known| known.identity);
             let is_met = |device: i128| systems.iter().any(|(other, _)| *other == device);

@@ -277,7 +277,7 @@ impl Disk {
     /// Waits until all of these are on disk. Together they take little longer than one: a file
     /// system writes down at once what is waited for at once.
     pub(super) fn sync_each(&self, files: &[BorrowedFd<'_>]) -> io::Result<()> {
-        self.share_out(files, SYNC_THREADS, |file| self.sync(file))
+        share_out(files, SYNC_THREADS, |file| self.sync(file))
     }
 
     /// Takes these names away, and returns whether all of them are gone.
@@ -286,40 +286,7 @@ impl Disk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
         };
-        self.share_out(names, UNLINK_THREADS, unlink).is_ok()
-    }
-
-    /// Does the same with each, several at a time; goes on after a failure, and returns one.
-    fn share_out<T: Sync>(
-        &self,
-        all: &[T],
-        threads_max: usize,
-        run: impl Fn(&T) -> io::Result<()> + Sync,
-    ) -> io::Result<()> {
-        let run_all = |share: &[T]| share.iter().map(&run).fold(Ok(()), |all, one| all.and(one));
-        let threads = all.len().clamp(1, threads_max);
-        if threads == 1 {
-            return run_all(all);
-        }
-        let run_all = &run_all;
-        std::thread::scope(|scope| {
-            let mut handles = Vec::with_capacity(threads);
-            let mut result = Ok(());
-            for share in all.chunks(all.len().div_ceil(threads)) {
-                let handle =
-                    std::thread::Builder::new().spawn_scoped(scope, move || run_all(share));
-                match handle {
-                    Ok(handle) => handles.push(handle),
-                    // Without a thread it takes longer.
-                    Err(_) => result = result.and(run_all(share)),
-                }
-            }
-            for handle in handles {
-                let ended = handle.join().unwrap_or_else(|_| Err(io::Error::other("a call broke")));
-                result = result.and(ended);
-            }
-            result
-        })
+        share_out(names, UNLINK_THREADS, unlink).is_ok()
     }
 }
 
@@ -387,4 +354,41 @@ fn open_beneath(root: &OwnedFd, below: &Path, flags: OFlags) -> rustix::io::Resu
         dir = sys::openat(&dir, name.as_os_str(), flags, Mode::empty())?;
     }
     Ok(dir)
+}
+
+/// Does the same with each, several at a time; goes on after a failure, and returns one.
+fn share_out<T: Sync>(
+    all: &[T],
+    threads_max: usize,
+    run: impl Fn(&T) -> io::Result<()> + Sync,
+) -> io::Result<()> {
+    let run_all = |share: &[T]| {
+        let mut result = Ok(());
+        for one in share {
+            result = result.and(run(one));
+        }
+        result
+    };
+    let threads = all.len().clamp(1, threads_max);
+    if threads == 1 {
+        return run_all(all);
+    }
+    let run_all = &run_all;
+    std::thread::scope(|scope| {
+        let mut handles = Vec::with_capacity(threads);
+        let mut result = Ok(());
+        for share in all.chunks(all.len().div_ceil(threads)) {
+            let handle = std::thread::Builder::new().spawn_scoped(scope, move || run_all(share));
+            match handle {
+                Ok(handle) => handles.push(handle),
+                // Without a thread it takes longer.
+                Err(_) => result = result.and(run_all(share)),
+            }
+        }
+        for handle in handles {
+            let ended = handle.join().unwrap_or_else(|_| Err(io::Error::other("a call broke")));
+            result = result.and(ended);
+        }
+        result
+    })
 }

@@ -3,6 +3,7 @@
 //! From here there is no way back: all new names are on disk. What cannot be removed is left to
 //! the next start. Called by `perform.rs` and `recover.rs`.
 
+use std::collections::HashSet;
 use std::io;
 
 use rustix::fs::RawMode;
@@ -74,20 +75,23 @@ impl Work<'_> {
     /// Takes the old files away, and returns whether all are gone.
     fn drop_temps(&mut self) -> bool {
         let (disk, mut cleaned) = (self.dirs.disk, true);
-        let mut names = Vec::new();
+        let (mut names, mut open) = (Vec::new(), HashSet::new());
         for index in 0..self.steps.len() {
             let Some(step) = self.steps.get(index) else { continue };
             if !matches!(step.act, Act::Take | Act::Swap) {
                 continue;
             }
-            match self.dirs.fd(step.temp_dir) {
+            let id = step.temp_dir;
+            match self.dirs.fd(id) {
                 Ok(dir) => names.push((dir, temp_name(&self.commit, index))),
                 Err(_) => cleaned = false,
             }
+            open.insert(id);
             // As many as may keep their directories open.
-            if names.len() >= TOGETHER_MAX {
+            if open.len() >= TOGETHER_MAX {
                 cleaned &= disk.unlink_each(&names);
                 names.clear();
+                open.clear();
             }
         }
         disk.unlink_each(&names) && cleaned

@@ -182,7 +182,12 @@ impl Journal {
         }
         let mut bytes = Vec::new();
         (&self.file).take(RECORD_BYTES_MAX).read_to_end(&mut bytes)?;
-        Ok(parse_record(&bytes))
+        let record = parse_record(&bytes);
+        if let (Record::Unfinished(..), Some(end)) = (&record, memchr::memrchr(b'\n', &bytes)) {
+            // What comes next must not be joined to a line that was cut.
+            self.file.set_len(end as u64 + 1)?;
+        }
+        Ok(record)
     }
 
     fn append(&self, disk: &Disk, kind: &str, value: &impl Serialize) -> io::Result<()> {
@@ -237,7 +242,7 @@ pub(super) fn parse_record(bytes: &[u8]) -> Record {
                 Ok(stamps) => Progress::Ready(stamps),
                 Err(_) => return Record::Foreign,
             },
-            // Said again by who finishes what another could not.
+            // Who finished and could not remove all has said it again.
             (Some(("done", _)), Progress::Ready(stamps) | Progress::Done(stamps)) => {
                 Progress::Done(stamps)
             }

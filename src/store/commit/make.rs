@@ -9,11 +9,10 @@ use std::io;
 use std::io::{IoSlice, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 
 use rustix::fs::RawMode;
 
-use crate::store::commit::dirs::DirId;
+use crate::store::commit::dirs::System;
 use crate::store::commit::disk::{Disk, mode_of};
 use crate::store::commit::prepare::{Model, Task};
 use crate::store::commit::step::Stamp;
@@ -80,11 +79,7 @@ impl Work<'_> {
 
     /// Waits until the new files and the record are on disk. No name is changed before, so it
     /// does no harm if the record gets there first.
-    fn sync_new(
-        &self,
-        files: &[BorrowedFd<'_>],
-        systems: &[(DirId, Arc<OwnedFd>)],
-    ) -> Result<(), CommitError> {
+    fn sync_new(&self, files: &[BorrowedFd<'_>], systems: &[System]) -> Result<(), CommitError> {
         let disk = self.dirs.disk;
         let path = self.dirs.path(0);
         let mut to_sync = files.to_vec();

@@ -160,12 +160,12 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
                 let old = found.as_ref().map_or(0o700, |found| mode_of(&found.stat));
                 self.push_mode(change, old, mode.unwrap_or(old));
             }
-            (Some(_), New::Absent) => self.push(Rank::Take, Act::Take, change),
+            (Some(_), New::Absent) => self.push_take(change, found.as_ref()),
             (Some(_), New::File(..) | New::Symlink(_)) => {
                 self.push_file(Act::Swap, change, found)?;
             }
             (Some(_), New::Directory(mode)) => {
-                self.push(Rank::Take, Act::Take, change);
+                self.push_take(change, found.as_ref());
                 self.push_dir(change, mode);
             }
         }
@@ -365,6 +365,12 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
         step.old = Some(Stamp::new(&stat));
         self.steps.push((Rank::Move, Task { step, change: Some(change), model: None }));
         Ok(())
+    }
+
+    fn push_take(&mut self, change: &'c Change<'a>, found: Option<&Found>) {
+        let mut step = self.step_of(Act::Take, change);
+        step.old = found.map(|found| Stamp::new(&found.stat));
+        self.steps.push((Rank::Take, Task { step, change: Some(change), model: None }));
     }
 
     fn push_dir(&mut self, change: &'c Change<'a>, mode: Option<RawMode>) {

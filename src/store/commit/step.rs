@@ -34,8 +34,8 @@ pub(super) struct Step {
     /// Of a move: the name it goes to; else empty.
     #[serde(default, skip_serializing_if = "is_no_name", with = "raw_name")]
     pub(super) to: OsString,
-    /// Of the file that an exchange displaces, so that it is never taken for the new one; of
-    /// the file that is moved.
+    /// Of the file that goes, so that it is never taken for what comes in its place; of the
+    /// file that is moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) old: Option<Stamp>,
 }

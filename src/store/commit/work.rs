@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustix::fs::{FileType, Stat};
 
-use crate::store::commit::dirs::{DirId, Dirs};
+use crate::store::commit::dirs::{DirId, Dirs, System};
 use crate::store::commit::disk::{At, is_nowhere, kind_of, mode_of};
 use crate::store::commit::journal::Journal;
 use crate::store::commit::step::{Act, Stamp, Step, temp_name};
@@ -103,9 +103,16 @@ impl Work<'_> {
                 }
             }
             // Both names may be of one file where renaming takes two calls.
-            Act::Take if at_name.is_some() && (at_temp.is_none() || is_one(&at_name, &at_temp)) => {
+            Act::Take if is_one(&at_name, &at_temp) => State::NotDone,
+            // Something else may be there by now, and the old file be gone for good.
+            Act::Take
+                if at_temp.is_none()
+                    && step.old.is_none_or(|old| at_name.as_ref().map(Stamp::new) == Some(old))
+                    && at_name.is_some() =>
+            {
                 State::NotDone
             }
+            Act::Take if at_temp.is_none() => State::Done,
             Act::Take if at_name.is_some() => State::Overtaken,
             // A file may have been there before a directory, or be there after it.
             Act::MakeDir if !at_name.is_some_and(is_dir) => State::NotDone,
@@ -148,7 +155,7 @@ impl Work<'_> {
     pub(super) fn systems(
         &mut self,
         pick: impl Fn(&Step) -> Option<DirId>,
-    ) -> Result<Vec<(DirId, Arc<OwnedFd>)>, (PathBuf, io::Error)> {
+    ) -> Result<Vec<System>, (PathBuf, io::Error)> {
         if self.steps.len() <= self.dirs.disk.each_max {
             return Ok(Vec::new());
         }

@@ -4,7 +4,6 @@
 //! will not hold still is kept as it was read, and read again the next time. Large files are
 //! kept in chunks, so that memory stays bounded. Knows no directories. Called by `record.rs`.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::io::Read as _;
@@ -25,7 +24,7 @@ use crate::store::snapshot::object::ObjectId;
 use crate::store::snapshot::object::ObjectKind;
 use crate::store::snapshot::object::Record;
 use crate::store::snapshot::pack::Packs;
-use crate::store::snapshot::pack::Place;
+use crate::store::snapshot::pack::Places;
 use crate::store::snapshot::tree::Content;
 use crate::store::snapshot::tree::NotKept;
 use crate::store::snapshot::tree::Stat;
@@ -64,7 +63,7 @@ enum Said {
 
 /// Where readers send records.
 struct Sink<'a> {
-    known: &'a HashMap<ObjectId, Place>,
+    known: &'a Places,
     send: &'a dyn Fn(Said) -> bool,
     /// Set when nobody wants what is read any more.
     stop: &'a AtomicBool,

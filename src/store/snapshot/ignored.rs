@@ -4,13 +4,13 @@
 //! Each directory's rules refer to those of its parent. Knows nothing of git but these files,
 //! and opens nothing but regular ones. Called by `walk.rs`.
 
-use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use ignore::Match;
 use ignore::gitignore::Gitignore;
@@ -29,8 +29,8 @@ pub(super) struct Rules<'a> {
     parent: Option<&'a Rules<'a>>,
     path: PathBuf,
     has_file: bool,
-    own: OnceCell<Vec<Gitignore>>,
-    is_ignored: OnceCell<bool>,
+    own: OnceLock<Vec<Gitignore>>,
+    is_ignored: OnceLock<bool>,
 }
 
 impl<'a> Rules<'a> {
@@ -40,8 +40,8 @@ impl<'a> Rules<'a> {
             parent: None,
             path: path.to_path_buf(),
             has_file: true,
-            own: OnceCell::new(),
-            is_ignored: OnceCell::from(false),
+            own: OnceLock::new(),
+            is_ignored: OnceLock::from(false),
         }
     }
 
@@ -51,8 +51,8 @@ impl<'a> Rules<'a> {
             parent: Some(self),
             path: self.path.join(OsStr::from_bytes(name)),
             has_file,
-            own: OnceCell::new(),
-            is_ignored: OnceCell::new(),
+            own: OnceLock::new(),
+            is_ignored: OnceLock::new(),
         }
     }
 

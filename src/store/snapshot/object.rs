@@ -4,6 +4,7 @@
 //! then the content, compressed where that helps. The content's hash is its name, so that
 //! damage never goes unseen. Called by `pack.rs`, which owns the files.
 
+use std::hash::Hasher;
 use std::io::Read;
 
 use flate2::Compression;
@@ -31,6 +32,22 @@ const LEVEL: Compression = Compression::fast();
 /// The name of an object: SHA-256 of its kind and content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct ObjectId(pub(super) [u8; 32]);
+
+/// Hashes an `ObjectId` by its first bytes: it is a hash already.
+#[derive(Debug, Default)]
+pub(super) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.first_chunk().map_or(self.0, |first| u64::from_le_bytes(*first));
+    }
+
+    fn write_usize(&mut self, _length: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// What an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

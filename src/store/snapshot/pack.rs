@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::fs::OpenOptions;
 use std::fs::TryLockError;
+use std::hash::BuildHasherDefault;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -21,6 +22,7 @@ use crate::store::snapshot::error::SnapshotError;
 use crate::store::snapshot::error::io_error;
 use crate::store::snapshot::object::HEADER_BYTES;
 use crate::store::snapshot::object::Header;
+use crate::store::snapshot::object::IdHasher;
 use crate::store::snapshot::object::ObjectId;
 use crate::store::snapshot::object::ObjectKind;
 use crate::store::snapshot::object::Record;
@@ -32,15 +34,18 @@ const WRITE_BYTES: usize = 1 << 20;
 /// Bytes of one entry of an index: a place and a header.
 const INDEX_ENTRY_BYTES: usize = 8 + HEADER_BYTES;
 
+/// Objects, and where they are.
+pub(super) type Places = HashMap<ObjectId, Place, BuildHasherDefault<IdHasher>>;
+
 /// All packs of one workspace.
 #[derive(Debug)]
 pub(super) struct Packs {
     dir: PathBuf,
     files: Vec<Pack>,
     /// What the packs held when they were opened; threads that read files look into it.
-    known: Arc<HashMap<ObjectId, Place>>,
+    known: Arc<Places>,
     /// What came since.
-    added: HashMap<ObjectId, Place>,
+    added: Places,
     writer: Option<Appender>,
 }
 
@@ -79,13 +84,14 @@ impl Packs {
             dir: dir.to_path_buf(),
             files: Vec::new(),
             known: Arc::default(),
-            added: HashMap::new(),
+            added: Places::default(),
             writer: None,
         };
-        let mut known = HashMap::new();
+        let mut known = Places::default();
         for path in pack_paths(dir).map_err(io_error("read", dir))? {
             let Ok(file) = File::open(&path) else { continue };
             let number = packs.files.len();
+            known.reserve(index_entries(&path));
             let end = read_pack(&path, &file, |offset, header| {
                 known.insert(header.id, Place { pack: number, offset, header });
             })
@@ -102,7 +108,7 @@ impl Packs {
     }
 
     /// Returns what was there when the packs were opened.
-    pub(super) fn known(&self) -> Arc<HashMap<ObjectId, Place>> {
+    pub(super) fn known(&self) -> Arc<Places> {
         Arc::clone(&self.known)
     }
 
@@ -316,6 +322,12 @@ impl Appender {
 /// Returns the path of a pack's index.
 pub(super) fn index_path(pack: &Path) -> PathBuf {
     pack.with_extension("idx")
+}
+
+/// Returns how many objects a pack's index names, by its size.
+fn index_entries(pack: &Path) -> usize {
+    let bytes = index_path(pack).metadata().map_or(0, |found| found.len());
+    usize::try_from(bytes).unwrap_or(0) / INDEX_ENTRY_BYTES
 }
 
 /// Returns options that make files nobody else reads.

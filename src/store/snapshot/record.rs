@@ -38,6 +38,7 @@ use crate::store::snapshot::tree::Node;
 use crate::store::snapshot::walk::Draft;
 use crate::store::snapshot::walk::DraftEntry;
 use crate::store::snapshot::walk::ENTRIES_MAX;
+use crate::store::snapshot::walk::Task;
 use crate::store::snapshot::walk::Walk;
 use crate::store::snapshot::wire::Reader;
 use crate::store::snapshot::wire::Writer;
@@ -333,12 +334,12 @@ impl SnapshotStore {
         };
         let mut walk = Walk::new(&self.spec.state, ENTRIES_MAX, self.spec.is_placeholder);
         walk.stop = Arc::clone(&self.stop);
-        let draft = match walk.run(&root.path, root.tree.as_ref()) {
-            Ok(draft) => draft,
+        let (draft, jobs) = match walk.run(&root.path, root.tree.as_ref()) {
+            Ok(looked) => looked,
             Err(_) if self.stop.load(Ordering::Relaxed) => return Err(SnapshotError::Stopped),
             Err(off) => return Ok(Err(off.reason())),
         };
-        let (jobs, ignored) = (&walk.jobs, walk.ignored_bytes);
+        let (jobs, ignored) = (&jobs[..], walk.ignored_bytes());
         #[cfg(test)]
         {
             self.jobs = jobs.len();
@@ -443,7 +444,7 @@ fn build_dir(
         entries.extend(match draft {
             DraftEntry::Known(at) => before.and_then(|dir| dir.entries.get(at)).cloned(),
             DraftEntry::Done(entry) => Some(entry),
-            DraftEntry::Dir { name, mode, draft } => {
+            DraftEntry::Dir { name, mode, stat, draft } => {
                 let dir = match draft {
                     Draft::Same(dir) => dir,
                     Draft::New(before, drafts) => {
@@ -451,9 +452,10 @@ fn build_dir(
                     }
                 };
                 let node = Node::Dir { mode, id: dir.id, dir: Some(dir) };
-                Some(Entry { name, node, stat: None, is_ignored: false })
+                Some(Entry { name, node, stat, is_ignored: false })
             }
-            DraftEntry::Job { name, job } => {
+            DraftEntry::Job { job: Task::New(_), .. } => None,
+            DraftEntry::Job { name, job: Task::At(job) } => {
                 let read = kept.get(job).zip(jobs.get(job));
                 read.map(|(kept, job)| Entry {
                     name,

@@ -596,3 +596,62 @@ fn what_is_too_old_goes_though_there_is_room() {
     }
     assert!(!store.packs.holds(old) && store.load(&new).is_ok());
 }
+
+/// Once the times of all directories are older than the clock's tick, their names are not read
+/// again; whatever comes, goes or is renamed is seen all the same.
+#[test]
+fn a_directory_that_did_not_change_has_the_names_it_had() {
+    let place = Place::new();
+    for n in 0..3 {
+        for file in 0..80 {
+            place.write(&format!("d{n}/sub/{file}"), format!("{n} {file}"));
+        }
+        place.write(&format!("d{n}/one"), "1");
+    }
+    place.write(".gitignore", "ignored\n");
+    let at = |name: &str| place.work().join(name);
+    let deeds: [&dyn Fn(); 8] = [
+        &|| place.write("d0/sub/new", "new"),
+        &|| fs::remove_file(at("d1/sub/7")).unwrap(),
+        &|| fs::rename(at("d2/sub/8"), at("d2/sub/eight")).unwrap(),
+        &|| fs::rename(at("d2/sub"), at("d0/moved")).unwrap(),
+        &|| place.write("d0/moved/deep/er", "x"),
+        &|| place.write("d1/sub/9", "in place"),
+        &|| fs::set_permissions(at("d1/sub"), fs::Permissions::from_mode(0o700)).unwrap(),
+        &|| place.write("d1/sub/.gitignore", "1*\n"),
+    ];
+    let mut store = place.open();
+    for (number, deed) in deeds.into_iter().enumerate() {
+        settle(&place, &mut store);
+        deed();
+        let seen = store.take().unwrap().snapshot.unwrap();
+        let seen = store.load(&seen).unwrap().roots[0].tree;
+        // One that knows nothing reads everything.
+        let state = place.folder.path().canonicalize().unwrap().join("fresh");
+        let spec =
+            SnapshotSpec { state, roots: vec![place.work()], limits: LIMITS, is_placeholder };
+        let mut fresh = SnapshotStore::open(spec).unwrap();
+        let all = fresh.take().unwrap().snapshot.unwrap();
+        assert_eq!(seen, fresh.load(&all).unwrap().roots[0].tree, "after deed {number}");
+    }
+}
+
+/// Records until the metadata of every directory is one that can be trusted.
+fn settle(place: &Place, store: &mut SnapshotStore) {
+    fn is_settled(dir: &crate::store::snapshot::tree::Dir) -> bool {
+        use crate::store::snapshot::tree::Node;
+        dir.entries.iter().all(|entry| match &entry.node {
+            Node::Dir { dir: Some(dir), .. } => entry.stat.is_some() && is_settled(dir),
+            _ => true,
+        })
+    }
+    for _ in 0..1_000 {
+        store.take().unwrap();
+        if is_settled(store.seen(&place.work()).unwrap()) {
+            return;
+        }
+        // The clock's tick must pass; how long that takes is the system's.
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("the directories do not settle");
+}
