@@ -17,6 +17,9 @@ const COMMAND: &str = "/bin/true";
 /// Rounds when none are named; one takes some 100 ms.
 const ROUNDS: usize = 50;
 
+/// What a row is called, and what is timed for it.
+type Row<'a> = (&'a str, Box<dyn FnMut() -> Duration + 'a>);
+
 /// Prints the table.
 pub(crate) fn run(args: &[String]) {
     let (mut gimlet, mut peer, mut rounds) = (crate::release_binary(), None, ROUNDS);
@@ -41,7 +44,7 @@ pub(crate) fn run(args: &[String]) {
     let program = gimlet.display().to_string();
     let ours = [&program, "sandbox", "--", COMMAND];
     let unconfined = [&program, "sandbox", "--mode", "danger-full-access", "--", COMMAND];
-    let mut rows: Vec<(&str, Box<dyn FnMut() -> Duration>)> = vec![
+    let mut rows: Vec<Row<'_>> = vec![
         ("bare command", Box::new(|| time_command(&[COMMAND], &cwd))),
         (
             "in a session, no sandbox",

@@ -93,7 +93,7 @@ impl Work<'_> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 done => done.map(|()| None),
             },
-            (Act::Move, State::Done) => disk.rename_new(ends.aside(&step.to), name).map(|()| None),
+            (Act::Move, State::Done | State::NotDone) => self.take_move_back(&ends, step),
             (Act::Put | Act::Take | Act::Move, State::Overtaken) => Ok(self.overtaken(&ends, step)),
             (Act::MakeDir, State::Done) => match disk.remove_dir(name) {
                 // What somebody put in there stays, and the directory with it.
@@ -124,6 +124,26 @@ impl Work<'_> {
                 disk.set_mode(&*dir, old).map(|()| None)
             }
             (_, State::NotDone | State::Overtaken) | (Act::DropDir, State::Done) => Ok(None),
+        }
+    }
+
+    /// Gives a moved file its name back, and leaves it where it is when somebody has the name.
+    fn take_move_back(&mut self, ends: &Ends, step: &Step) -> io::Result<Option<String>> {
+        let disk = self.dirs.disk;
+        let (name, to) = (ends.name(step), ends.aside(&step.to));
+        let at_to = disk.stat(to.dir, to.name)?;
+        if at_to.as_ref().map(Stamp::new) != step.old {
+            return Ok(None);
+        }
+        if is_one(&disk.stat(name.dir, name.name)?, &at_to) {
+            // It has both names, where renaming takes two calls.
+            return disk.unlink(to).map(|()| None);
+        }
+        match disk.rename_new(to, name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Ok(self.overtaken(ends, step))
+            }
+            done => done.map(|()| None),
         }
     }
 
@@ -222,11 +242,14 @@ impl Work<'_> {
     /// Returns what could not be put back, one sentence each.
     pub(super) fn put_old_back(&mut self) -> io::Result<Vec<String>> {
         let mut left = Vec::new();
-        for index in 0..self.steps.len() {
-            let Some(step) = self.steps.get(index).cloned() else { continue };
-            if step.act == Act::Move {
+        for index in (0..self.steps.len()).rev() {
+            let step = self.steps.get(index).filter(|step| step.act == Act::Move).cloned();
+            if let Some(step) = step {
                 left.extend(self.take_back(index, &step)?);
             }
+        }
+        for index in 0..self.steps.len() {
+            let Some(step) = self.steps.get(index).cloned() else { continue };
             if !matches!(step.act, Act::Take | Act::Swap) {
                 continue;
             }

@@ -97,8 +97,9 @@ impl Work<'_> {
                 let at_to = disk.stat(&ends.temp_dir, &step.to)?;
                 let is_it = |stat: &Option<Stat>| stat.as_ref().map(Stamp::new) == step.old;
                 match (is_it(&at_to), is_it(&at_name)) {
-                    (true, _) => State::Done,
-                    (false, true) => State::NotDone,
+                    (true, false) => State::Done,
+                    // It has both names where renaming takes two calls.
+                    (_, true) => State::NotDone,
                     (false, false) => State::Overtaken,
                 }
             }

@@ -33,6 +33,8 @@ const KEEP_PERCENT: u64 = 75;
 const GROWTH_PARTS: u64 = 8;
 /// What frees less than this part of a store is not worth writing it anew.
 const FREED_PARTS: u64 = 16;
+/// How the names of notes begin that tell how long a process lived.
+pub(super) const NOTE_PREFIX: &str = "alive-";
 const DAY_SECONDS: u64 = 86_400;
 
 /// Returns how often a store was pruned; a cache holds only for the same number.
@@ -101,6 +103,20 @@ fn remove_leftovers(folder: &Path) {
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.extension().is_some_and(|extension| extension == "tmp") {
             let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes notes of processes that died long ago.
+pub(super) fn drop_old_notes(dir: &Path, limits: &SnapshotLimits) {
+    let age = Duration::from_secs(limits.keep_days_max.saturating_mul(DAY_SECONDS));
+    let Some(oldest) = SystemTime::now().checked_sub(age) else { return };
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let is_note = entry.file_name().as_encoded_bytes().starts_with(NOTE_PREFIX.as_bytes());
+        let noted = entry.metadata().and_then(|note| note.modified());
+        if is_note && noted.is_ok_and(|noted| noted < oldest) {
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }

@@ -245,6 +245,7 @@ impl SnapshotStore {
         let is_first = self.pruned_at_bytes == 0;
         if is_first {
             prune::drop_old_stores(&self.dir, &self.spec.limits);
+            prune::drop_old_notes(&self.dir, &self.spec.limits);
         }
         let bytes = self.packs.bytes();
         let is_due = prune::is_due(bytes, self.pruned_at_bytes, &self.spec.limits)
@@ -292,7 +293,7 @@ impl SnapshotStore {
     }
 
     fn alive_path(&self, since: &SnapshotId) -> PathBuf {
-        let mut name = String::from("alive-");
+        let mut name = String::from(prune::NOTE_PREFIX);
         name.extend(since.as_str().chars().filter(char::is_ascii_hexdigit).take(64));
         self.dir.join(name)
     }
