@@ -42,3 +42,4 @@ mod sessions;
 mod support;
 mod tidy;
 mod undo;
+mod undo_edges;

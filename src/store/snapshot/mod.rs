@@ -3,7 +3,7 @@
 //! A store per workspace below the state directory: contents and directories by their hash, in
 //! append-only packs (`pack.rs`), taken by a walk that reads only what changed (`walk.rs`,
 //! `content.rs`). Git is neither asked nor touched. Knows no session and no tool: `worker.rs`
-//! is the thread a session talks to, `plan.rs` and `restore.rs` what puts a state back.
+//! is the thread a session talks to, `take_back.rs` and `restore.rs` what puts a state back.
 
 mod cache;
 mod compare;
@@ -13,11 +13,11 @@ mod ignored;
 mod moved;
 mod object;
 mod pack;
-mod plan;
 mod prune;
 mod record;
 mod render;
 mod restore;
+mod take_back;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -27,13 +27,13 @@ mod worker;
 
 pub(crate) use compare::Change;
 pub(crate) use error::SnapshotError;
-pub(crate) use plan::Force;
-pub(crate) use plan::Plan;
-pub(crate) use plan::Step;
 pub(crate) use record::SnapshotSpec;
 pub(crate) use record::SnapshotStore;
 pub(crate) use render::shown_changes;
 pub(crate) use restore::RestoreError;
+pub(crate) use take_back::Force;
+pub(crate) use take_back::Plan;
+pub(crate) use take_back::Step;
 pub(crate) use worker::Beside;
 pub(crate) use worker::Ended;
 pub(crate) use worker::SnapshotWorker;

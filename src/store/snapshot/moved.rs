@@ -2,17 +2,17 @@
 //!
 //! Such a file has no copy, so it can only go back as it is, under the name it had; and where it
 //! cannot, it must stay: it is all there is. A file is known again by device, inode, size and
-//! time. Looks at the disk, changes nothing. Called by `plan.rs`.
+//! time. Looks at the disk, changes nothing. Called by `take_back.rs`.
 
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::store::snapshot::plan::FileKey;
-use crate::store::snapshot::plan::Item;
-use crate::store::snapshot::plan::Rename;
-use crate::store::snapshot::plan::Verdict;
+use crate::store::snapshot::take_back::FileKey;
+use crate::store::snapshot::take_back::Item;
+use crate::store::snapshot::take_back::Rename;
+use crate::store::snapshot::take_back::Verdict;
 use crate::store::snapshot::tree::Content;
 use crate::store::snapshot::tree::Node;
 

@@ -1,4 +1,4 @@
-//! Puts a state back, as it was planned (`plan.rs`).
+//! Puts a state back, as it was planned (`take_back.rs`).
 //!
 //! All of it is handed to the commit engine, so that it happens all or not at all. Knows no
 //! session. Called by `agent/restore.rs`.
@@ -17,8 +17,8 @@ use crate::store::commit::Site;
 use crate::store::snapshot::error::SnapshotError;
 use crate::store::snapshot::object::ObjectId;
 use crate::store::snapshot::object::ObjectKind;
-use crate::store::snapshot::plan::Plan;
 use crate::store::snapshot::record::SnapshotStore;
+use crate::store::snapshot::take_back::Plan;
 use crate::store::snapshot::tree::Content;
 use crate::store::snapshot::tree::Entry;
 use crate::store::snapshot::tree::Node;
