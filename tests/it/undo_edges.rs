@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::run::{Stdin, start};
 use crate::support::scene::{
     FREE, Scene, assert_same, end, git, make_project, patch, read_tree, say, shell,
-    told_to_be_left, write,
+    told_to_be_left, wait_until, write,
 };
 
 #[test]
@@ -133,7 +133,7 @@ fn what_a_killed_session_s_running_command_did_is_undone() {
     scene.wait_for("process_started");
     scene.wait_for("tool_call_end");
     fs::write(scene.at("go"), "").unwrap();
-    scene.wait_until(|| scene.at("done").exists());
+    wait_until(|| scene.at("done").exists());
     running.signal(Signal::KILL);
     running.wait();
     let told: Value = serde_json::from_str(&scene.ok(&["undo", "--json"])).unwrap();
@@ -273,7 +273,7 @@ fn after_a_kill_what_the_user_changed_later_is_a_conflict() {
     ]);
     let args = ["exec", "--driver", "fake", "--script", &script, "do it"];
     let (running, _pipe) = start(scene.command(&args), Stdin::Nothing);
-    scene.wait_until(|| scene.at("ready").exists());
+    wait_until(|| scene.at("ready").exists());
     running.signal(Signal::KILL);
     running.wait();
     write(scene.at("a.txt"), "mine\n", 0o644);

@@ -126,6 +126,15 @@ pub(crate) fn say(text: &str) -> [Value; 2] {
     [json!({"say": text}), end()]
 }
 
+/// Waits for what another process does.
+pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < RUN_AT_MOST, "it never was so");
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
 /// A house, and the script of its next run.
 pub(crate) struct Scene {
     pub(crate) house: House,
@@ -216,14 +225,6 @@ impl Scene {
         }
         found.sort();
         found
-    }
-
-    pub(crate) fn wait_until(&self, is_so: impl Fn() -> bool) {
-        let started = Instant::now();
-        while !is_so() {
-            assert!(started.elapsed() < RUN_AT_MOST, "it never was so");
-            std::thread::sleep(LOOK_EVERY);
-        }
     }
 
     /// Gives all to an ordinary user, who then runs everything: the rights of root hide what
