@@ -14,6 +14,7 @@ mod notes;
 mod opening;
 mod processes;
 pub(crate) mod restore;
+mod restore_scope;
 mod session;
 mod settings;
 mod timeline;

@@ -133,6 +133,7 @@ impl Session {
             session.bus.set_masking(Masking::new(token_seed(&session.config), &secrets));
         }
         session.desk.processes.start_after(past.last_process);
+        session.desk.processes.snapshots.clone_from(&session.snapshots);
         let resumed = matches!(history, History::Resume(_));
         let events = session.opening_events(resumed, past.instructions.as_deref());
         session.opening = events.into_iter().map(|msg| (None, msg)).chain(past.mending).collect();
@@ -295,7 +296,7 @@ fn read_past(mut loaded: Loaded) -> Past {
             past.restored.clear();
         } else if let EventMsg::TurnEnded { .. } = msg {
             turn_is_open = false;
-        } else if let EventMsg::Restored { turn, direction, changes, .. } = msg {
+        } else if let EventMsg::Restored { turn, direction, changes, after: Some(_), .. } = msg {
             past.restored.push(RestoredNote { turn, direction, changes });
         } else if let EventMsg::ToolCallEnd { output, .. } = msg {
             ended.extend(call_id.map(|id| (id, output.body())));

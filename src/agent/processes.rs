@@ -16,10 +16,13 @@ use crate::protocol::CallId;
 use crate::protocol::EventMsg;
 use crate::protocol::ProcessId;
 use crate::protocol::TurnId;
+use crate::store::snapshot::Beside;
+use crate::store::snapshot::SnapshotWorker;
 use crate::text;
 use crate::tools::BoxFuture;
 use crate::tools::ProcessRequest;
 use crate::tools::RunningProcess;
+use crate::tools::describe_changes;
 
 /// Commands that run at one time, those that a call still waits for included. Twice what one
 /// response runs together.
@@ -37,6 +40,8 @@ pub(super) struct ProcessTable {
     last: ProcessId,
     kept: BTreeMap<ProcessId, Kept>,
     ends: FuturesUnordered<BoxFuture<'static, ProcessId>>,
+    /// Records what they change after their calls; `None` when undo is switched off.
+    pub(super) snapshots: Option<SnapshotWorker>,
 }
 
 #[derive(Debug)]
@@ -44,6 +49,8 @@ struct Kept {
     process: RunningProcess,
     /// The turn that started it.
     turn: TurnId,
+    /// The call that began it.
+    call: CallId,
     /// Whether its end was said.
     is_over: bool,
 }
@@ -55,6 +62,7 @@ impl Default for ProcessTable {
             last: ProcessId(0),
             kept: BTreeMap::new(),
             ends: FuturesUnordered::new(),
+            snapshots: None,
         }
     }
 }
@@ -97,7 +105,11 @@ impl ProcessTable {
             ended.cancelled().await;
             id
         }));
-        self.kept.insert(id, Kept { process, turn: bus.turn(), is_over: false });
+        if let Some(snapshots) = &self.snapshots {
+            snapshots.keep_call(&call_id);
+        }
+        let turn = bus.turn();
+        self.kept.insert(id, Kept { process, turn, call: call_id.clone(), is_over: false });
         let msg = EventMsg::ProcessStarted { process: id, command };
         bus.emit_for(Some(call_id), None, msg).await;
         id
@@ -116,12 +128,25 @@ impl ProcessTable {
         let Some(kept) = self.kept.get_mut(&id).filter(|kept| !kept.is_over) else { return };
         kept.is_over = true;
         let exit_code = kept.process.exit_code();
+        let call = kept.call.clone();
         let over = self.kept.iter().filter(|(_, kept)| kept.is_over).map(|(id, _)| *id);
         let over: Vec<_> = over.collect();
         for oldest in over.iter().take(over.len().saturating_sub(UNREAD_MAX)) {
             self.kept.remove(oldest);
         }
+        if let Some(snapshots) = &self.snapshots {
+            let beside = snapshots.end_kept(&call).await;
+            tell_beside(beside, bus).await;
+        }
         bus.emit(EventMsg::ProcessEnded { process: id, exit_code }).await;
+    }
+
+    /// Records what running commands changed since the last look.
+    pub(super) async fn record_changes(&mut self, bus: &mut Bus) {
+        if let Some(snapshots) = &self.snapshots {
+            let beside = snapshots.look_beside(None).await;
+            tell_beside(beside, bus).await;
+        }
     }
 
     /// Begins to end a command; `false` when there is none of this id.
@@ -184,5 +209,12 @@ impl ProcessTable {
             0 => format!("; running: {}", named.join(", ")),
             more => format!("; running: {} and {more} more", named.join(", ")),
         }
+    }
+}
+
+async fn tell_beside(beside: Option<Beside>, bus: &mut Bus) {
+    let Some(Beside { call, ended }) = beside else { return };
+    for msg in describe_changes(ended) {
+        bus.emit_for(Some(call.clone()), None, msg).await;
     }
 }

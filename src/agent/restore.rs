@@ -12,6 +12,11 @@ use chrono::SecondsFormat;
 use chrono::Utc;
 
 use crate::agent::notes::RestoredNote;
+use crate::agent::restore_scope::Scope;
+use crate::agent::restore_scope::find_session;
+use crate::agent::restore_scope::open_scopes;
+use crate::agent::restore_scope::spec;
+use crate::agent::restore_scope::steps_of;
 use crate::agent::session::Session;
 use crate::agent::session::refused;
 use crate::agent::timeline::FileStep;
@@ -19,7 +24,6 @@ use crate::agent::timeline::Goal;
 use crate::agent::timeline::StepCall;
 use crate::agent::timeline::Timeline;
 use crate::config::Config;
-use crate::config::SnapshotSettings;
 use crate::protocol::EVENT_VERSION;
 use crate::protocol::Event;
 use crate::protocol::EventMsg;
@@ -35,13 +39,11 @@ use crate::store::session_file::SessionFile;
 use crate::store::session_file::SessionFileError;
 use crate::store::snapshot::Change;
 use crate::store::snapshot::Force;
+use crate::store::snapshot::Plan;
 use crate::store::snapshot::RestoreError;
 use crate::store::snapshot::SnapshotError;
-use crate::store::snapshot::SnapshotLimits;
-use crate::store::snapshot::SnapshotSpec;
 use crate::store::snapshot::SnapshotStore;
 use crate::store::snapshot::SnapshotWorker;
-use crate::store::snapshot::Step;
 use crate::store::snapshot::shown_changes;
 
 /// Files that a refusal in a running session names.
@@ -67,6 +69,8 @@ pub(crate) struct RestoreRequest {
 pub(crate) struct RestoreReport {
     /// The session.
     pub(crate) session: SessionId,
+    /// Which way.
+    pub(crate) direction: RestoreDirection,
     /// The turn it went to.
     pub(crate) turn: TurnId,
     /// The files that changed, without diffs.
@@ -77,6 +81,8 @@ pub(crate) struct RestoreReport {
     pub(crate) is_cut_off: bool,
     /// What a commit that died before had left to do.
     pub(crate) recovered: Vec<String>,
+    /// What is to be said of how it was done.
+    pub(crate) notes: Vec<String>,
 }
 
 /// What one call changed.
@@ -115,6 +121,9 @@ pub(crate) enum UndoError {
         /// The turn.
         turn: TurnId,
     },
+    /// Steps in more than one directory would have to be taken back at once.
+    #[error("turns in another directory come after it ({})", shown_list(.0))]
+    Directories(Vec<PathBuf>),
     /// Someone else changed files since.
     #[error("{} changed since; nothing was done", files(.0.len()))]
     Conflicts(Vec<PathBuf>),
@@ -134,6 +143,9 @@ impl UndoError {
                 Some("--session ID names a session; by default it is this directory's")
             }
             Self::NothingInTurn { .. } => Some("gimlet changes TURN shows what a turn changed"),
+            Self::Directories(_) => {
+                Some("gimlet undo takes back the last turn; take those back first, one by one")
+            }
             Self::Conflicts(_) => {
                 Some("--force overwrites them; `gimlet redo` then brings them back")
             }
@@ -170,37 +182,121 @@ pub(crate) fn restore(
 ) -> Result<RestoreReport, UndoError> {
     let state = &config.directories.state;
     let word = word_of(request.direction);
-    let (session, _) = find_session(config, request.session, |timeline| {
-        find_goal(timeline, request.direction, request.turn).is_some()
-    })
-    .ok_or(nothing(word, request.turn))?;
+    let rank = |timeline: &Timeline| {
+        let goal = find_goal(timeline, request.direction, request.turn)?;
+        // The last undo is redone, whichever session's it was; of sessions the newest is undone.
+        Some(if request.direction == RestoreDirection::Redo { goal.at_ns } else { None })
+    };
+    let found = find_session(config, request.session, rank)?;
+    let (session, _) = found.ok_or(nothing(word, request.turn))?;
     // From here on nobody else writes the log.
-    let (mut file, loaded) = SessionFile::open(state, session)?;
-    let timeline = Timeline::read(&loaded.events);
+    let (mut file, mut loaded) = SessionFile::open(state, session)?;
+    let mut timeline = Timeline::read(&loaded.events);
+    if let Some(done) = settle_intent(config, (session, &loaded.events), &timeline)? {
+        let report = RestoreReport { changes: done.changes, ..done.report };
+        if request.dry_run {
+            return Ok(report);
+        }
+        mend_tail(&mut file, (session, timeline.last_turn), &mut loaded.torn_bytes)?;
+        loaded.events.push(append(&mut file, (session, timeline.last_turn), done.msg)?);
+        timeline = Timeline::read(&loaded.events);
+        if report.direction == request.direction && request.turn.is_none_or(|t| t == report.turn) {
+            return Ok(report);
+        }
+    }
     let goal = find_goal(&timeline, request.direction, request.turn);
     let goal = goal.ok_or(nothing(word, request.turn))?;
-    let mut store = open_store(config, &loaded.events, &goal.steps)?;
-    let recovered = commit::recover(&state.join("journal"), &store.root_paths());
-    let mut report = RestoreReport { recovered, ..report_of(session, &goal) };
-    let plan = store.plan(&steps_of(&goal.steps), request.force)?;
+    let mut scopes = open_scopes(config, &loaded.events, &goal.steps)?;
+    let mut report = report_of(session, &goal, request.direction);
+    let mut plans = Vec::new();
+    for scope in &mut scopes {
+        let recovered = commit::recover(&state.join("journal"), &scope.store.root_paths());
+        report.recovered.extend(recovered);
+        let steps = steps_of(&scope.store, &scope.steps);
+        plans.push(scope.store.plan(&steps, request.force)?);
+    }
+    let (at, plan) = choose_plan(&scopes, plans, &mut report)?;
+    let Some(Scope { store, .. }) = scopes.get_mut(at) else {
+        return Err(nothing(word, request.turn));
+    };
     if !plan.conflicts.is_empty() {
         return Err(UndoError::Conflicts(plan.conflicts));
     }
     report.changes = plan.changes();
-    report.left.clone_from(&plan.left);
+    report.left.extend(left_outside(&timeline, &goal, store));
     if request.dry_run {
         return Ok(report);
     }
-    let after = store.perform(&plan)?;
+    mend_tail(&mut file, (session, timeline.last_turn), &mut loaded.torn_bytes)?;
+    let tell = |after| {
+        let states = (plan.now.clone(), after);
+        restored((goal.turn, request.direction), report.changes.clone(), states)
+    };
+    // Written down before and after, so that a death in between loses nothing but the time.
+    append(&mut file, (session, timeline.last_turn), tell(None))?;
+    let done = store.perform(&plan)?;
+    append(&mut file, (session, timeline.last_turn), tell(Some(done.after)))?;
     store.save_cache();
-    if loaded.torn_bytes > 0 {
-        let cause = "the last line was not whole and was set aside".to_owned();
-        let msg = EventMsg::Repaired { cause, bytes: loaded.torn_bytes };
-        append(&mut file, (session, timeline.last_turn), msg)?;
-    }
-    let msg = restored(&goal, request.direction, report.changes.clone(), (plan.now, after));
-    append(&mut file, (session, timeline.last_turn), msg)?;
+    report.notes = done.notes;
     Ok(report)
+}
+
+/// What is to be said of a restore that was done, and whose process died before it said so.
+struct Settled {
+    report: RestoreReport,
+    changes: Vec<FileChange>,
+    msg: EventMsg,
+}
+
+/// Looks whether a restore that a log only announces was done.
+fn settle_intent(
+    config: &Config,
+    (session, events): (SessionId, &[Event]),
+    timeline: &Timeline,
+) -> Result<Option<Settled>, UndoError> {
+    let Some(intent) = &timeline.intent else { return Ok(None) };
+    let step = FileStep {
+        turn: intent.turn,
+        call: None,
+        from: intent.before.clone(),
+        to: None,
+        is_cut_off: false,
+        last_event_ns: None,
+    };
+    let mut scopes = open_scopes(config, events, std::slice::from_ref(&step))?;
+    let Some(Scope { store, .. }) = scopes.first_mut() else { return Ok(None) };
+    let journal = config.directories.state.join("journal");
+    let recovered = commit::recover(&journal, &store.root_paths());
+    let changed = changes_of_step(store, &step)?;
+    let announced = |change: &Change| {
+        let path = change.path.to_string_lossy();
+        intent.changes.iter().any(|wanted| wanted.path.to_string_lossy() == path)
+    };
+    let Some(after) = store.take()?.snapshot.filter(|_| changed.iter().any(announced)) else {
+        return Ok(None);
+    };
+    let goal = Goal { turn: intent.turn, at_ns: None, steps: vec![step] };
+    let mut report = RestoreReport { recovered, ..report_of(session, &goal, intent.direction) };
+    report
+        .notes
+        .push("this was done already, by a run that died before it could say so".to_owned());
+    let states = (intent.before.clone(), Some(after));
+    let changes = intent.changes.clone();
+    let msg = restored((intent.turn, intent.direction), changes.clone(), states);
+    Ok(Some(Settled { report, changes, msg }))
+}
+
+/// Says that the last line of a log was not whole, once.
+fn mend_tail(
+    file: &mut SessionFile,
+    of: (SessionId, TurnId),
+    torn_bytes: &mut u64,
+) -> Result<(), SessionFileError> {
+    if let bytes @ 1.. = std::mem::take(torn_bytes) {
+        let cause = "the last line was not whole and was set aside".to_owned();
+        append(file, of, EventMsg::Repaired { cause, bytes })?;
+    }
+    Ok(())
 }
 
 /// Returns what a turn changed, call by call. Blocking; the session may be open elsewhere.
@@ -209,19 +305,21 @@ pub(crate) fn changes(
     session: Option<SessionId>,
     turn: Option<TurnId>,
 ) -> Result<TurnChanges, UndoError> {
-    let has_any =
-        |timeline: &Timeline| timeline.changes_of(turn).is_some_and(|(_, steps)| !steps.is_empty());
-    let found = find_session(config, session, has_any).ok_or(nothing("show", turn))?;
-    let (session, events) = found;
+    let rank = |timeline: &Timeline| {
+        timeline.changes_of(turn).filter(|(_, steps)| !steps.is_empty()).map(|_| None)
+    };
+    let found = find_session(config, session, rank)?;
+    let (session, events) = found.ok_or(nothing("show", turn))?;
     let timeline = Timeline::read(&events);
     let shown = timeline.changes_of(turn).filter(|(_, steps)| !steps.is_empty());
     let (turn, steps) = shown.ok_or(nothing("show", turn))?;
-    let mut store = open_store(config, &events, &steps)?;
-    let base = cwd_of(&events).unwrap_or_else(|| config.cwd.clone());
+    let mut scopes = open_scopes(config, &events, &steps)?;
     let mut calls = Vec::new();
     for step in steps {
-        let changes = changes_of_step(&mut store, &step)?;
-        let render = |change| store.render_one(change, &base);
+        let scope = scopes.iter_mut().find(|scope| scope.steps.contains(&step));
+        let Some(Scope { store, cwd: base, .. }) = scope else { continue };
+        let changes = changes_of_step(store, &step)?;
+        let render = |change| store.render_one(change, base);
         let changes = shown_changes(&changes).map(render).collect::<Result<_, _>>()?;
         if let Some(call) = step.call {
             calls.push(CallChanges { call, is_cut_off: step.is_cut_off, changes });
@@ -236,7 +334,9 @@ impl Session {
         match self.try_restore(turn, direction).await {
             Ok((goal, changes, states)) => {
                 let turn = goal.turn;
-                self.bus.emit(restored(&goal, direction, changes.clone(), states)).await;
+                let (before, after) = states;
+                let msg = restored((turn, direction), changes.clone(), (before, Some(after)));
+                self.bus.emit(msg).await;
                 self.restored.push(RestoredNote { turn, direction, changes });
             }
             Err(error) => {
@@ -258,53 +358,87 @@ impl Session {
     ) -> Result<(Goal, Vec<FileChange>, (SnapshotId, SnapshotId)), UndoError> {
         let word = word_of(direction);
         let snapshots = self.snapshots.clone().ok_or(UndoError::Nothing(word))?;
+        self.desk.processes.record_changes(&mut self.bus).await;
         let (state, id) = (self.config.directories.state.clone(), self.id);
         let reading = tokio::task::spawn_blocking(move || session_file::read(&state, id));
         let loaded = reading.await.map_err(|_| UndoError::Nothing(word))??;
-        let timeline = Timeline::read(&loaded.events);
+        let timeline = Timeline::read_open(&loaded.events);
         let goal = find_goal(&timeline, direction, Some(turn));
         let goal = goal.ok_or(nothing(word, Some(turn)))?;
-        let steps = steps_of(&goal.steps);
+        let cut = goal.steps.clone();
         let (plan, after) = snapshots
             .with_store(move |store| {
-                let plan = store.plan(&steps, Force::No)?;
+                let plan = store.plan(&steps_of(store, &cut), Force::No)?;
                 let is_clear = plan.conflicts.is_empty();
                 let after = is_clear.then(|| store.perform(&plan)).transpose()?;
                 Ok((plan, after))
             })
             .await?;
         match after {
-            Some(after) => Ok((goal, plan.changes(), (plan.now, after))),
+            Some(done) => Ok((goal, plan.changes(), (plan.now, done.after))),
             None => Err(UndoError::Conflicts(plan.conflicts)),
         }
     }
 }
 
 fn restored(
-    goal: &Goal,
-    direction: RestoreDirection,
+    (turn, direction): (TurnId, RestoreDirection),
     changes: Vec<FileChange>,
-    (before, after): (SnapshotId, SnapshotId),
+    (before, after): (SnapshotId, Option<SnapshotId>),
 ) -> EventMsg {
     EventMsg::Restored {
-        turn: goal.turn,
+        turn,
         what: RestoreWhat::Files,
         direction,
         changes,
         before: Some(before),
-        after: Some(after),
+        after,
     }
 }
 
-fn report_of(session: SessionId, goal: &Goal) -> RestoreReport {
+fn report_of(session: SessionId, goal: &Goal, direction: RestoreDirection) -> RestoreReport {
     RestoreReport {
         session,
+        direction,
         turn: goal.turn,
         changes: Vec::new(),
         left: Vec::new(),
         is_cut_off: goal.steps.iter().any(|step| step.is_cut_off),
         recovered: Vec::new(),
+        notes: Vec::new(),
     }
+}
+
+/// Picks the plan that changes something, of those for the directories a session ran in.
+fn choose_plan(
+    scopes: &[Scope],
+    plans: Vec<Plan>,
+    report: &mut RestoreReport,
+) -> Result<(usize, Plan), UndoError> {
+    report.left = plans.iter().flat_map(|plan| plan.left.clone()).collect();
+    let acts = plans.iter().zip(scopes).filter(|(plan, _)| plan.is_something());
+    let acting: Vec<PathBuf> = acts.map(|(_, scope)| scope.cwd.clone()).collect();
+    if acting.len() > 1 {
+        return Err(UndoError::Directories(acting));
+    }
+    let mut plans: Vec<(usize, Plan)> = plans.into_iter().enumerate().collect();
+    // Stable, so without any it is that of the newest step.
+    plans.sort_by_key(|(_, plan)| !plan.is_something());
+    plans.into_iter().next().ok_or(UndoError::Nothing("undo"))
+}
+
+/// Returns the files that patches changed where nothing is recorded.
+fn left_outside(timeline: &Timeline, goal: &Goal, store: &SnapshotStore) -> Vec<(PathBuf, String)> {
+    let roots = store.root_paths();
+    let calls = goal.steps.iter().filter_map(|step| step.call.as_ref());
+    let paths = calls.flat_map(|call| timeline.patched_by(&call.id));
+    let outside = paths.filter(|path| !roots.iter().any(|root| path.starts_with(root)));
+    outside.map(|path| (path.clone(), "it is outside of what is recorded".to_owned())).collect()
+}
+
+fn shown_list(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    paths.join(", ")
 }
 
 fn find_goal(
@@ -316,47 +450,6 @@ fn find_goal(
         RestoreDirection::Undo => timeline.find_undo(turn),
         RestoreDirection::Redo => timeline.find_redo(),
     }
-}
-
-/// Finds the session: the one named, or the newest of this directory that fits.
-fn find_session(
-    config: &Config,
-    named: Option<SessionId>,
-    fits: impl Fn(&Timeline) -> bool,
-) -> Option<(SessionId, Vec<Event>)> {
-    let state = &config.directories.state;
-    let read = |id| {
-        let events = session_file::read(state, id).ok()?.events;
-        fits(&Timeline::read(&events)).then_some((id, events))
-    };
-    match named {
-        Some(id) => read(id),
-        None => session_file::find_newest(state, Some(&config.cwd), read),
-    }
-}
-
-/// Opens the store that holds a session's states, for the roots they were taken of.
-fn open_store(
-    config: &Config,
-    events: &[Event],
-    steps: &[FileStep],
-) -> Result<SnapshotStore, UndoError> {
-    let cwd = cwd_of(events).unwrap_or_else(|| config.cwd.clone());
-    let store = SnapshotStore::open(spec(config, vec![cwd.clone()]))?;
-    let mut roots = vec![cwd];
-    for step in steps {
-        roots.extend(store.load(&step.from)?.root_paths());
-    }
-    roots.dedup();
-    drop(store);
-    Ok(SnapshotStore::open(spec(config, roots))?)
-}
-
-fn cwd_of(events: &[Event]) -> Option<PathBuf> {
-    events.iter().find_map(|event| match &event.msg {
-        EventMsg::SessionStarted { cwd, .. } => Some(cwd.clone()),
-        _ => None,
-    })
 }
 
 fn changes_of_step(store: &mut SnapshotStore, step: &FileStep) -> Result<Vec<Change>, UndoError> {
@@ -372,35 +465,12 @@ fn changes_of_step(store: &mut SnapshotStore, step: &FileStep) -> Result<Vec<Cha
     Ok(store.compare(&from, &to)?)
 }
 
-fn steps_of(steps: &[FileStep]) -> Vec<Step> {
-    steps.iter().map(|step| Step { from: step.from.clone(), to: step.to.clone() }).collect()
-}
-
-fn spec(config: &Config, roots: Vec<PathBuf>) -> SnapshotSpec {
-    let SnapshotSettings {
-        enabled: _,
-        file_bytes_max,
-        ignored_file_bytes_max,
-        ignored_total_bytes_max,
-        keep_bytes_max,
-        keep_days_max,
-    } = config.snapshots;
-    let limits = SnapshotLimits {
-        file_bytes_max,
-        ignored_file_bytes_max,
-        ignored_total_bytes_max,
-        keep_bytes_max,
-        keep_days_max,
-    };
-    SnapshotSpec { state: config.directories.state.clone(), roots, limits }
-}
-
 /// Writes an event to a log that no session has open, and brings it to disk.
 fn append(
     file: &mut SessionFile,
     (session, turn): (SessionId, TurnId),
     msg: EventMsg,
-) -> Result<(), SessionFileError> {
+) -> Result<Event, SessionFileError> {
     let (seq, prev_hash) = file.next();
     let event = Event {
         v: EVENT_VERSION,
@@ -415,7 +485,8 @@ fn append(
         msg,
     };
     file.append(&event)?;
-    file.sync_now()
+    file.sync_now()?;
+    Ok(event)
 }
 
 fn nothing(word: &'static str, turn: Option<TurnId>) -> UndoError {

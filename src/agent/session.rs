@@ -192,6 +192,7 @@ impl Session {
         if let (TurnOutcome::Interrupted { cause }, Some(stop)) = (&mut outcome, self.desk.stop) {
             *cause = stop;
         }
+        self.desk.processes.record_changes(&mut self.bus).await;
         if let Some(failed) = self.check_log().await {
             outcome = failed;
         }

@@ -5,6 +5,8 @@
 //! what can be undone and redone. Called by `restore.rs`.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
+use std::path::PathBuf;
 
 use crate::protocol::CallId;
 use crate::protocol::CallOutcome;
@@ -12,6 +14,8 @@ use crate::protocol::ChangeSource;
 use crate::protocol::Effect;
 use crate::protocol::Event;
 use crate::protocol::EventMsg;
+use crate::protocol::FileChange;
+use crate::protocol::ProcessId;
 use crate::protocol::RestoreDirection;
 use crate::protocol::SnapshotId;
 use crate::protocol::StopCause;
@@ -32,6 +36,8 @@ pub(crate) struct FileStep {
     pub(crate) to: Option<SnapshotId>,
     /// Whether its end was never recorded, so that what others did since may be part of it.
     pub(crate) is_cut_off: bool,
+    /// Then, the time of the last event of its process.
+    pub(crate) last_event_ns: Option<i64>,
 }
 
 /// The call that made a step.
@@ -51,10 +57,21 @@ pub(crate) struct StepCall {
 #[derive(Debug, Clone, PartialEq)]
 struct Undone {
     turn: TurnId,
+    /// When it was.
+    at_ns: Option<i64>,
     /// The place of the restore among the steps.
     step: usize,
     /// The turns it took back.
     turns: Vec<TurnId>,
+}
+
+/// A restore that is about to happen.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Intent {
+    pub(crate) turn: TurnId,
+    pub(crate) direction: RestoreDirection,
+    pub(crate) changes: Vec<FileChange>,
+    pub(crate) before: SnapshotId,
 }
 
 /// All steps, and what they leave to do.
@@ -65,11 +82,23 @@ pub(crate) struct Timeline {
     pub(crate) last_turn: TurnId,
     /// Turns that changed files and were not undone.
     done: Vec<TurnId>,
+    /// A restore that was announced and never said to be done.
+    pub(crate) intent: Option<Intent>,
     undone: Vec<Undone>,
     begun: HashMap<CallId, StepCall>,
     open: Vec<Open>,
     /// Calls that ran since files were last looked at.
     together: Vec<CallId>,
+    /// Commands that outlived their calls, and the calls, where what they change is recorded.
+    kept: Vec<(ProcessId, CallId)>,
+    /// Calls around which states were recorded.
+    recorded: HashSet<CallId>,
+    /// The files that patches say they changed.
+    patched: HashMap<CallId, Vec<PathBuf>>,
+    /// The state that was recorded last.
+    last_state: Option<SnapshotId>,
+    /// The time of the event before.
+    last_event_ns: Option<i64>,
 }
 
 /// A call whose state before is known, and the state after not yet.
@@ -86,19 +115,27 @@ struct Open {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Goal {
     pub(crate) turn: TurnId,
+    /// Of a redo: when that was undone.
+    pub(crate) at_ns: Option<i64>,
     pub(crate) steps: Vec<FileStep>,
 }
 
 impl Timeline {
-    /// Reads the steps out of a log.
+    /// Reads the steps out of the log of a session that is not open.
     pub(crate) fn read<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut timeline = Self::read_open(events);
+        // What is still open when the log ends was cut off with it.
+        timeline.cut_all_off();
+        timeline
+    }
+
+    /// Reads the steps out of the log of a session that goes on.
+    pub(crate) fn read_open<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let mut timeline = Self::default();
         for event in events {
             timeline.take(event);
+            timeline.last_event_ns = time_of(event).or(timeline.last_event_ns);
         }
-        // What is still open when the log ends was cut off with it.
-        let open = std::mem::take(&mut timeline.open);
-        timeline.cut_off(open.into_iter().filter(|open| open.is_lost));
         timeline
     }
 
@@ -112,14 +149,19 @@ impl Timeline {
         let is_first = |step: &FileStep| step.turn == turn && step.call.is_some();
         let first = self.steps.iter().position(is_first)?;
         let steps = self.steps.get(first..)?.iter().rev().cloned().collect();
-        Some(Goal { turn, steps })
+        Some(Goal { turn, at_ns: None, steps })
     }
 
     /// Returns the undo that a redo takes back: the last one.
     pub(crate) fn find_redo(&self) -> Option<Goal> {
         let last = self.undone.last()?;
         let step = self.steps.get(last.step)?.clone();
-        Some(Goal { turn: last.turn, steps: vec![step] })
+        Some(Goal { turn: last.turn, at_ns: last.at_ns, steps: vec![step] })
+    }
+
+    /// Returns the files that a call says it patched.
+    pub(crate) fn patched_by(&self, call: &CallId) -> impl Iterator<Item = &PathBuf> {
+        self.patched.get(call).into_iter().flatten()
     }
 
     /// Returns the steps of one turn; by default of the last that changed something, undone or
@@ -137,8 +179,13 @@ impl Timeline {
             (EventMsg::ToolCallBegin { call, effect, .. }, _) => {
                 self.begun.insert(call.call_id.clone(), describe(call, effect));
             }
+            (EventMsg::SessionStarted { resumed: true, .. }, _) => self.cut_all_off(),
             (EventMsg::SnapshotTaken { snapshot, since: None }, Some(call)) => {
                 self.end_cut_off(snapshot);
+                // What was done then can no longer be told from what this call does.
+                self.intent = None;
+                self.last_state = Some(snapshot.clone());
+                self.recorded.insert(call.clone());
                 if self.open.is_empty() {
                     self.together.clear();
                 }
@@ -148,6 +195,7 @@ impl Timeline {
             }
             (EventMsg::SnapshotTaken { snapshot, since: Some(since) }, Some(call)) => {
                 self.open.retain(|open| open.call != *call);
+                self.last_state = Some(snapshot.clone());
                 let (from, to) = (since.clone(), Some(snapshot.clone()));
                 self.push_call(event.turn, call, (from, to, false));
                 let open = &self.open;
@@ -168,10 +216,42 @@ impl Timeline {
                     self.cut_off(open.into_iter());
                 }
             }
-            (EventMsg::Restored { turn, direction, before, after, .. }, _) => {
-                self.take_restore(*turn, *direction, (before, after));
+            (EventMsg::Restored { .. }, _) => self.take_restored(event),
+            (msg, Some(call)) => self.take_of_call(msg, call),
+            (EventMsg::ProcessEnded { process, .. }, None) => {
+                self.kept.retain(|(kept, _)| kept != process);
             }
             _ => {}
+        }
+    }
+
+    /// Takes what a call says besides.
+    fn take_of_call(&mut self, msg: &EventMsg, call: &CallId) {
+        match msg {
+            EventMsg::FilesChanged { by: ChangeSource::Patch, changes } => {
+                let paths = changes.iter().flat_map(|change| {
+                    std::iter::once(&change.path).chain(change.move_to.as_ref()).cloned()
+                });
+                self.patched.entry(call.clone()).or_default().extend(paths);
+            }
+            EventMsg::ProcessStarted { process, .. } if self.recorded.contains(call) => {
+                self.kept.push((*process, call.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn take_restored(&mut self, event: &Event) {
+        let EventMsg::Restored { turn, direction, changes, before, after, .. } = &event.msg else {
+            return;
+        };
+        let (turn, direction) = (*turn, *direction);
+        self.intent = None;
+        match (before.clone(), after.clone()) {
+            (Some(before), None) => {
+                self.intent = Some(Intent { turn, direction, changes: changes.clone(), before });
+            }
+            states => self.take_restore((turn, time_of(event)), direction, states),
         }
     }
 
@@ -187,14 +267,29 @@ impl Timeline {
             title: "a call".to_owned(),
             together_with: Vec::new(),
         };
-        let others = self.together.iter().filter(|other| *other != call);
+        let kept = self.kept.iter().map(|(_, call)| call);
+        let kept = kept.filter(|kept| !self.together.contains(kept));
+        let others = self.together.iter().chain(kept).filter(|other| *other != call);
         let others = others.filter_map(|other| self.begun.get(other));
         let together_with = others.map(|other| other.title.clone()).collect();
         let call = self.begun.get(call).cloned().unwrap_or_else(unknown);
         let call = StepCall { together_with, ..call };
-        self.steps.push(FileStep { turn, call: Some(call), from, to, is_cut_off });
+        let last_event_ns = self.last_event_ns.filter(|_| is_cut_off);
+        self.steps.push(FileStep { turn, call: Some(call), from, to, is_cut_off, last_event_ns });
+        self.undone.clear();
         if self.done.last() != Some(&turn) {
             self.done.push(turn);
+        }
+    }
+
+    /// What is still open was left by a process that died.
+    fn cut_all_off(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        self.cut_off(open.into_iter().filter(|open| open.is_lost));
+        let kept = std::mem::take(&mut self.kept);
+        if let (Some((_, call)), Some(from)) = (kept.first(), self.last_state.clone()) {
+            let (call, turn) = (call.clone(), self.last_turn);
+            self.cut_off(std::iter::once(Open { call, turn, from, is_lost: true }));
         }
     }
 
@@ -217,28 +312,42 @@ impl Timeline {
 
     fn take_restore(
         &mut self,
-        turn: TurnId,
+        (turn, at_ns): (TurnId, Option<i64>),
         direction: RestoreDirection,
-        (before, after): (&Option<SnapshotId>, &Option<SnapshotId>),
+        (before, after): (Option<SnapshotId>, Option<SnapshotId>),
     ) {
-        let (Some(from), Some(to)) = (before.clone(), after.clone()) else { return };
-        // Nothing runs while files are restored: what is open was left by a process that died.
-        let open = std::mem::take(&mut self.open);
-        self.cut_off(open.into_iter());
+        let (Some(from), Some(to)) = (before, after) else { return };
+        // No call runs while files are restored, so one that is open was left by a process that
+        // died; and so were commands, unless all they did is in the state before.
+        if self.last_state.as_ref() != Some(&from) {
+            self.cut_all_off();
+        }
         self.end_cut_off(&from);
+        self.last_state = Some(to.clone());
         let step = self.steps.len();
-        self.steps.push(FileStep { turn, call: None, from, to: Some(to), is_cut_off: false });
+        self.steps.push(FileStep {
+            turn,
+            call: None,
+            from,
+            to: Some(to),
+            is_cut_off: false,
+            last_event_ns: None,
+        });
         match direction {
             RestoreDirection::Undo => {
                 let first = self.done.iter().position(|done| *done >= turn);
                 let turns = self.done.split_off(first.unwrap_or(self.done.len()));
-                self.undone.push(Undone { turn, step, turns });
+                self.undone.push(Undone { turn, at_ns, step, turns });
             }
             RestoreDirection::Redo => {
                 self.done.extend(self.undone.pop().into_iter().flat_map(|undone| undone.turns));
             }
         }
     }
+}
+
+fn time_of(event: &Event) -> Option<i64> {
+    chrono::DateTime::parse_from_rfc3339(&event.at).ok()?.timestamp_nanos_opt()
 }
 
 fn describe(call: &ToolCall, effect: &Effect) -> StepCall {

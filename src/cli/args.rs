@@ -44,8 +44,10 @@ Exit codes:
 /// What undo does and does not, for its help.
 const UNDO_AFTER_HELP: &str = "\
 All turns from TURN on are taken back. Files you changed since are never overwritten without
---force, and your other changes stay. Git is neither asked nor touched. `gimlet redo` takes an
-undo back, and the session's next turn tells the model what was undone.";
+--force, and your other changes stay. What was not kept, because it is ignored or too large, is
+never removed: it goes back where it was moved from, or stays and is named. Git is neither asked
+nor touched. `gimlet redo` takes an undo back, until a new turn changes files; the session's next
+turn tells the model what was undone.";
 /// What a chain of hashes finds and what not, for the help of `audit`.
 const AUDIT_AFTER_HELP: &str = "\
 SESSION is an id, its beginning, a path, or `last` (the default).

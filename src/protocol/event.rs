@@ -236,7 +236,7 @@ pub enum EventMsg {
         /// The state of the files before, so that this can be taken back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<SnapshotId>,
-        /// The state of the files after.
+        /// The state of the files after; `None` says that it is about to happen.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<SnapshotId>,
     },

@@ -28,6 +28,8 @@ mod unconfined;
 pub use environment::{OWN_COMMANDS, add_own_commands, command_env};
 pub use limits::{LimitHit, ResourceKind, ResourceLimits};
 #[cfg(target_os = "linux")]
+pub(crate) use linux::is_placeholder;
+#[cfg(target_os = "linux")]
 pub use linux::{
     LocalRunner, RunnerSettings, level, level_under, load_memory_bytes, open_at_reduced_level,
     run_if_asked,
@@ -38,6 +40,8 @@ pub use proxy::{
 pub use run::{
     Capture, OUTPUT_BYTES_MAX, RunLimits, Wish, WishSender, attend, likely_denied, run, wishes,
 };
+#[cfg(not(target_os = "linux"))]
+pub(crate) use unconfined::is_placeholder;
 #[cfg(not(target_os = "linux"))]
 pub use unconfined::{
     LocalRunner, RunnerSettings, level, level_under, load_memory_bytes, open_at_reduced_level,

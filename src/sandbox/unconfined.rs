@@ -271,3 +271,7 @@ impl Drop for Group {
         self.kill_group();
     }
 }
+/// Nothing is put in the way of commands here.
+pub(crate) fn is_placeholder(_mode: u32, _uid: u32) -> bool {
+    false
+}

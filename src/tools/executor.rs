@@ -161,6 +161,7 @@ impl Executor {
             return Err(failed(ToolError::Interrupted));
         }
         let effect = cleared.planned.effect.clone();
+        let handler = Arc::clone(&cleared.planned.handler);
         if has_side_effects(&effect) {
             self.recover_edits(call).await;
         }
@@ -174,6 +175,9 @@ impl Executor {
         }
         let result = self.run_cleared(&cleared).await;
         let ended = self.escalate_if_denied(cleared, result, &mut recording).await;
+        if recording.is_none() {
+            self.record_beside(&*handler).await;
+        }
         self.record_after(recording, call, &effect).await;
         Ok(ended)
     }

@@ -62,6 +62,7 @@ pub use executor::{Executed, Executor, Prepared, Stop};
 pub use files::FileAccess;
 pub(crate) use mcp::build_mcp_tools;
 pub use process::RunningProcess;
+pub(crate) use recording::describe_changes;
 pub use registry::{Registration, ToolRegistry};
 pub use router::ToolRouter;
 pub use seen::SeenFiles;

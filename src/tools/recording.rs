@@ -5,6 +5,7 @@
 //! and where it is kept is `store/snapshot/`. Called by `executor.rs`.
 
 use crate::policy;
+use crate::protocol::Capability;
 use crate::protocol::ChangeSource;
 use crate::protocol::Decision;
 use crate::protocol::DecisionAction;
@@ -13,7 +14,10 @@ use crate::protocol::EventMsg;
 use crate::protocol::SandboxMode;
 use crate::protocol::ToolCall;
 use crate::protocol::WarningKind;
+use crate::store::snapshot::Beside;
+use crate::store::snapshot::Ended;
 use crate::tools::Executor;
+use crate::tools::ToolHandler;
 
 /// What is told to whom undo is off for.
 const OFF_HINT: &str = "the call runs all the same, but `gimlet undo` cannot take it back";
@@ -35,14 +39,15 @@ impl Executor {
             return None;
         }
         let begun = tokio::select! {
-            begun = snapshots.begin_call() => begun,
+            begun = snapshots.begin_call(&call.call_id) => begun,
             () = self.cancel.cancelled() => {
                 // The first look at a large workspace takes its time; who stops need not wait.
-                snapshots.abandon_call();
+                snapshots.abandon_call(&call.call_id);
                 return None;
             }
         };
         let id = || Some(call.call_id.clone());
+        self.tell_beside(begun.beside).await;
         if let Some(problem) = begun.problem {
             let message = format!("undo is off: {problem}");
             let hint = Some(OFF_HINT.to_owned());
@@ -64,22 +69,44 @@ impl Executor {
         effect: &Effect,
     ) {
         let (Some(Recording), Some(snapshots)) = (recording, &self.snapshots) else { return };
-        let Some(ended) = snapshots.end_call().await else { return };
-        let id = || Some(call.call_id.clone());
+        let Some(ended) = snapshots.end_call(&call.call_id).await else { return };
         // A patch has said itself what it changed, exactly.
-        if !matches!(effect, Effect::Write { .. }) {
-            let msg = EventMsg::FilesChanged { by: ChangeSource::Command, changes: ended.changes };
-            self.link.event(id(), None, msg).await;
+        let is_patch = matches!(effect, Effect::Write { .. });
+        for msg in describe_changes(ended) {
+            if !(is_patch && matches!(msg, EventMsg::FilesChanged { .. })) {
+                self.link.event(Some(call.call_id.clone()), None, msg).await;
+            }
         }
-        if ended.omitted > 0 {
-            let message = format!("{} more files changed than are named here", ended.omitted);
-            let hint = Some("gimlet changes names them all".to_owned());
-            let msg = EventMsg::Warning { kind: WarningKind::Snapshot, message, hint };
-            self.link.event(id(), None, msg).await;
-        }
-        let msg = EventMsg::SnapshotTaken { snapshot: ended.snapshot, since: Some(ended.since) };
-        self.link.event(id(), None, msg).await;
     }
+
+    /// After a call that was not recorded itself, but may have waited for a command: records
+    /// what commands did that outlived their calls.
+    pub(super) async fn record_beside(&self, handler: &dyn ToolHandler) {
+        let Some(snapshots) = &self.snapshots else { return };
+        if handler.safety().requires.contains(&Capability::Commands) {
+            self.tell_beside(snapshots.look_beside(None).await).await;
+        }
+    }
+
+    async fn tell_beside(&self, beside: Option<Beside>) {
+        let Some(Beside { call, ended }) = beside else { return };
+        for msg in describe_changes(ended) {
+            self.link.event(Some(call.clone()), None, msg).await;
+        }
+    }
+}
+
+/// Returns the events that tell what a command changed, and the state after it.
+pub(crate) fn describe_changes(ended: Ended) -> Vec<EventMsg> {
+    let Ended { since, snapshot, changes, omitted } = ended;
+    let mut told = vec![EventMsg::FilesChanged { by: ChangeSource::Command, changes }];
+    if omitted > 0 {
+        let message = format!("{omitted} more files changed than are named here");
+        let hint = Some("gimlet changes names them all".to_owned());
+        told.push(EventMsg::Warning { kind: WarningKind::Snapshot, message, hint });
+    }
+    told.push(EventMsg::SnapshotTaken { snapshot, since: Some(since) });
+    told
 }
 
 /// Returns whether a call can change files. What a server says of its tool is no proof.

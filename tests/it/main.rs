@@ -43,3 +43,4 @@ mod sessions;
 mod support;
 mod tidy;
 mod undo;
+mod undo_edges;

@@ -1,221 +1,22 @@
 //! What turns did to the files, taken back: by the whole binary, in every kind of workspace.
 //!
 //! Trees are compared by every byte, mode and link, read by code of the test's own; git's own
-//! files are compared as bytes, so that nothing of them is touched by an undo. Knows the store
-//! of snapshots only as a directory that grows or does not.
+//! files are compared as bytes, so that nothing of them is touched by an undo. What else undo
+//! must not lose is in `undo_edges.rs`.
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::run::{Ended, House, RUN_AT_MOST, Stdin, run, start};
-
-/// Path → kind, mode and content.
-type Tree = BTreeMap<PathBuf, (char, u32, Vec<u8>)>;
-
-/// How often something is looked at that another process does.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
-
-const FREE: &[&str] = &["-s", "danger-full-access"];
-
-/// Reads a tree; what is git's own is read with `of_git` alone.
-fn read_tree(root: &Path, of_git: bool) -> Tree {
-    let (mut tree, mut folders) = (Tree::new(), vec![root.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            let is_git = path.components().any(|part| part.as_os_str() == ".git");
-            let metadata = fs::symlink_metadata(&path).unwrap();
-            let mode = metadata.mode() & 0o7777;
-            let seen = if metadata.is_dir() {
-                folders.push(path.clone());
-                ('d', mode, Vec::new())
-            } else if metadata.is_symlink() {
-                ('l', 0, fs::read_link(&path).unwrap().as_os_str().as_bytes().to_vec())
-            } else if metadata.is_file() {
-                ('f', mode, fs::read(&path).unwrap())
-            } else {
-                ('o', mode, Vec::new())
-            };
-            if is_git == of_git {
-                tree.insert(path.strip_prefix(root).unwrap().to_owned(), seen);
-            }
-        }
-    }
-    tree
-}
-
-fn assert_same(is: &Tree, was: &Tree, what: &str) {
-    let differs = |(path, seen): &(&PathBuf, &(char, u32, Vec<u8>)), other: &Tree| {
-        other.get(*path) != Some(seen)
-    };
-    let now: Vec<_> = is.iter().filter(|one| differs(one, was)).map(|(path, _)| path).collect();
-    let before: Vec<_> = was.iter().filter(|one| differs(one, is)).map(|(path, _)| path).collect();
-    assert!(now.is_empty() && before.is_empty(), "{what}: now {now:?}, before {before:?}");
-}
-
-fn write(path: PathBuf, text: impl AsRef<[u8]>, mode: u32) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-}
-
-/// Puts a small project with all kinds of files into a directory.
-fn make_project(root: &Path) {
-    let at = |name: &str| root.join(name);
-    write(at("src/main.rs"), "fn main() {}\n", 0o644);
-    write(at("src/deep/er/tool.sh"), "#!/bin/sh\necho hi\n", 0o755);
-    write(at("src/latin1.txt"), b"caf\xe9\r\nno newline", 0o600);
-    write(at("src/empty"), "", 0o640);
-    write(root.join(OsStr::from_bytes(b"src/not\xfftext\n.txt")), "odd name\n", 0o644);
-    write(at("notes.txt"), "hello world\n", 0o644);
-    write(at(".gitignore"), "*.log\n/secret.env\n", 0o644);
-    write(at("secret.env"), "KEY=value\n", 0o600);
-    write(at("run.log"), "ignored, and kept\n", 0o644);
-    fs::create_dir_all(at("src/hollow/inner")).unwrap();
-    fs::set_permissions(at("src/hollow"), fs::Permissions::from_mode(0o750)).unwrap();
-    std::os::unix::fs::symlink("main.rs", at("src/link")).unwrap();
-    std::os::unix::fs::symlink("../nowhere", at("src/broken")).unwrap();
-    std::os::unix::fs::symlink("src/deep", at("dirlink")).unwrap();
-}
-
-fn git(directory: &Path, args: &[&str]) {
-    let ended = Command::new("git")
-        .args([
-            "-c",
-            "user.name=T",
-            "-c",
-            "user.email=t@example.org",
-            "-c",
-            "init.defaultBranch=main",
-        ])
-        .args(args)
-        .current_dir(directory)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_SYSTEM", "/dev/null")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(ended.status.success(), "git {args:?}: {text}");
-}
-
-fn shell(cmd: &str, id: &str) -> Value {
-    json!({"call": {"name": "exec_command", "arguments": {"cmd": cmd}, "call_id": id}})
-}
-
-fn patch(text: &str, id: &str) -> Value {
-    json!({"custom": {"name": "apply_patch", "input": text, "call_id": id}})
-}
-
-fn end() -> Value {
-    json!({"end": {}})
-}
-
-fn say(text: &str) -> [Value; 2] {
-    [json!({"say": text}), end()]
-}
-
-/// A house, and the script of its next run.
-struct Scene {
-    house: House,
-    directory: PathBuf,
-}
-
-impl Scene {
-    fn new() -> Self {
-        let house = House::new();
-        let directory = house.workspace();
-        Self { house, directory }
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.at(name)).unwrap_or_else(|_| "(not there)".to_owned())
-    }
-
-    fn write_script(&self, lines: &[Value]) -> String {
-        let script = self.house.root().join("script.jsonl");
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        fs::write(&script, text).unwrap();
-        script.display().to_string()
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.house.command(args);
-        command.current_dir(&self.directory);
-        command
-    }
-
-    fn gimlet(&self, args: &[&str]) -> Ended {
-        let ended = run(self.command(args), Stdin::Nothing);
-        assert!(!ended.hung && !ended.stderr.contains("panicked"), "{ended:?}");
-        ended
-    }
-
-    fn ok(&self, args: &[&str]) -> String {
-        let ended = self.gimlet(args);
-        assert_eq!(ended.code, 0, "{args:?}: {ended:?}");
-        ended.stdout
-    }
-
-    /// Plays a script as one turn of `exec`.
-    fn turn(&self, more: &[&str], lines: &[Value]) -> Ended {
-        let script = self.write_script(lines);
-        let mut args = vec!["exec", "--driver", "fake", "--script", &script];
-        args.extend(more);
-        args.push("do it");
-        let ended = self.gimlet(&args);
-        assert_eq!(ended.code, 0, "{ended:?}");
-        ended
-    }
-
-    /// Plays a script as the next turn of the last session.
-    fn next_turn(&self, lines: &[Value]) -> Ended {
-        let script = self.write_script(lines);
-        let args = ["exec", "--driver", "fake", "--script", &script, "resume", "--last", "go on"];
-        let ended = self.gimlet(&args);
-        assert_eq!(ended.code, 0, "{ended:?}");
-        ended
-    }
-
-    fn logs(&self) -> Vec<PathBuf> {
-        let (mut found, mut folders) = (Vec::new(), vec![self.house.home().join("sessions")]);
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                match entry.path() {
-                    path if path.is_dir() => folders.push(path),
-                    path if path.extension().is_some_and(|kind| kind == "jsonl") => {
-                        found.push(path);
-                    }
-                    _ => {}
-                }
-            }
-        }
-        found.sort();
-        found
-    }
-
-    fn wait_for(&self, text: &str) {
-        let started = Instant::now();
-        let log = || self.logs().iter().map(|log| fs::read_to_string(log).unwrap()).collect();
-        while !Iterator::any(&mut std::iter::once::<String>(log()), |log| log.contains(text)) {
-            assert!(started.elapsed() < RUN_AT_MOST, "`{text}` never came: {}", log());
-            std::thread::sleep(LOOK_EVERY);
-        }
-    }
-}
+use crate::support::run::{RUN_AT_MOST, Stdin, start};
+use crate::support::scene::{
+    FREE, LOOK_EVERY, Scene, Tree, assert_same, end, git, make_project, patch, read_tree, say,
+    shell, write,
+};
 
 /// The turn of the issue: everything a bad command can do, in one turn.
 fn disaster() -> Vec<Value> {
@@ -527,6 +328,9 @@ fn the_whole_file_system_is_no_workspace_to_undo() {
     let ended = scene.gimlet(&args);
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(ended.stderr.contains("undo is off: /: it is the whole file system"), "{ended:?}");
+    let args = [&args[..1], &["--json"], &args[1..]].concat();
+    let ended = scene.gimlet(&args);
+    assert!(ended.stdout.contains("undo is off: /: it is the whole file system"), "{ended:?}");
 }
 
 #[test]
@@ -541,7 +345,7 @@ fn changes_are_shown_call_by_call_with_who_made_them() {
     let ended = scene.turn(&["--json"], &lines.concat());
     let shown = scene.ok(&["changes"]);
     let wanted = "# turn 1, patch: apply_patch\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n\
-                  # turn 1, command: chmod 755 a.txt; printf '\\0' > b.bin\nold mode 0644\nnew mode 0755\n";
+                  # turn 1, command: chmod 755 a.txt; printf '\\0' > b.bin\ndiff --git a/a.txt b/a.txt\nold mode 0644\nnew mode 0755\n";
     assert!(shown.starts_with(wanted), "{shown}");
     assert!(shown.contains("b/b.bin"), "{shown}");
     let stat = scene.ok(&["changes", "1", "--stat"]);

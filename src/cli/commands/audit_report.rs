@@ -264,6 +264,9 @@ impl AuditReport {
     fn note(&mut self, event: &Event, hash: &str, msg: &EventMsg) {
         let process = |id: &ProcessId| id.to_string();
         let (kind, title) = match msg {
+            EventMsg::Restored { changes, after: None, .. } => {
+                ("restored", format!("{} files are about to be restored", changes.len()))
+            }
             EventMsg::Restored { changes, .. } => {
                 ("restored", format!("{} files were restored", changes.len()))
             }

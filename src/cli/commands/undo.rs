@@ -95,14 +95,14 @@ pub(crate) fn refuse(error: &UndoError, as_json: bool, cwd: &Path) -> anyhow::Re
 }
 
 fn tell(report: &RestoreReport, request: &RestoreRequest, cwd: &Path) -> anyhow::Result<()> {
-    for line in &report.recovered {
+    for line in report.recovered.iter().chain(&report.notes) {
         write_err(&format!("note: {line}"))?;
     }
     if report.is_cut_off {
         let note = "note: a call of that turn never ended; all that changed since counts as its";
         write_err(note)?;
     }
-    let verb = match (request.dry_run, request.direction) {
+    let verb = match (request.dry_run, report.direction) {
         (false, RestoreDirection::Undo) => "Undid",
         (false, RestoreDirection::Redo) => "Redid",
         (true, RestoreDirection::Undo) => "Would undo",
@@ -130,7 +130,7 @@ fn tell(report: &RestoreReport, request: &RestoreRequest, cwd: &Path) -> anyhow:
             write_out(&format!("  {line}"))?;
         }
     }
-    if !request.dry_run && request.direction == RestoreDirection::Undo && count > 0 {
+    if !request.dry_run && report.direction == RestoreDirection::Undo && count > 0 {
         write_out("`gimlet redo` brings the changes back.")?;
     }
     Ok(())
@@ -144,12 +144,13 @@ fn render_json(report: &RestoreReport, request: &RestoreRequest) -> serde_json::
         "ok": true,
         "session": report.session,
         "turn": report.turn,
-        "direction": request.direction,
+        "direction": report.direction,
         "dry_run": request.dry_run,
         "changes": report.changes.iter().map(change).collect::<Vec<_>>(),
         "left": report.left.iter().map(left).collect::<Vec<_>>(),
         "cut_off": report.is_cut_off,
         "recovered": report.recovered,
+        "notes": report.notes,
     })
 }
 

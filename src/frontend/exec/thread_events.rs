@@ -230,7 +230,7 @@ impl Todo {
 /// Returns whether a warning is about the machine or the configuration. Such would come with
 /// every run, and readers take an `error` item for a fault of this one.
 pub(in crate::frontend::exec) fn is_about_surroundings(msg: &EventMsg) -> bool {
-    let kinds = [WarningKind::Sandbox, WarningKind::Config, WarningKind::Snapshot];
+    let kinds = [WarningKind::Sandbox, WarningKind::Config];
     matches!(msg, EventMsg::Warning { kind, .. } if kinds.contains(kind))
 }
 

@@ -36,4 +36,5 @@ mod watch;
 pub use exposure::{level, level_under, open_at_reduced_level};
 pub use helper::run_if_asked;
 pub use runner::{LocalRunner, RunnerSettings};
+pub(crate) use transient::is_placeholder;
 pub use watch::load_memory_bytes;

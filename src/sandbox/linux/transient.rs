@@ -119,6 +119,12 @@ fn is_empty(metadata: &Metadata, path: &std::path::Path) -> bool {
     }
 }
 
+/// Returns whether mode and owner say that an empty file or directory is one of these.
+pub(crate) fn is_placeholder(mode: u32, uid: u32) -> bool {
+    let mode = rustix::fs::Mode::from_raw_mode(mode).bits();
+    uid == rustix::process::geteuid().as_raw() && matches!(mode, DIRECTORY_MODE | FILE_MODE)
+}
+
 fn is_ours(metadata: &Metadata, point: &MountPoint) -> bool {
     let mode = if point.directory { DIRECTORY_MODE } else { FILE_MODE };
     metadata.is_dir() == point.directory

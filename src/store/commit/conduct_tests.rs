@@ -66,7 +66,12 @@ fn of_two_edits_of_one_file_the_second_fails_cleanly() {
         place.commit(&[place.change("a", Some("a"), Some("first"))]).unwrap();
         true
     };
-    let site = Site { roots: &roots, journal: Some(&place.journal), go_on: &second };
+    let site = Site {
+        roots: &roots,
+        journal: Some(&place.journal),
+        go_on: &second,
+        opens_directories: false,
+    };
     let changes = [
         place.change("b", Some("b"), Some("second")),
         place.change("a", Some("a"), Some("second")),
@@ -84,7 +89,12 @@ fn a_commit_can_be_called_off_before_anything_changed() {
     place.write("a", "a");
     let before = place.tree();
     let roots = [place.root.clone()];
-    let site = Site { roots: &roots, journal: Some(&place.journal), go_on: &|| false };
+    let site = Site {
+        roots: &roots,
+        journal: Some(&place.journal),
+        go_on: &|| false,
+        opens_directories: false,
+    };
     let changes = [place.change("a", Some("a"), Some("A")), place.change("d/new", None, Some("x"))];
     let error = commit(&changes, &site).unwrap_err();
     assert!(matches!(error, CommitError::Stopped), "{error}");
@@ -106,7 +116,12 @@ fn a_directory_swapped_for_a_link_lets_nothing_out() {
         true
     };
     let roots = [place.root.clone()];
-    let site = Site { roots: &roots, journal: Some(&place.journal), go_on: &swap };
+    let site = Site {
+        roots: &roots,
+        journal: Some(&place.journal),
+        go_on: &swap,
+        opens_directories: false,
+    };
     let changes = [
         place.change("sub/a", Some("a"), Some("A")),
         place.change("sub/new", None, Some("n")),
@@ -265,7 +280,12 @@ fn a_look_at_a_file_spares_reading_it_only_once() {
             asked.set(true);
             true
         };
-        let site = Site { roots: &roots, journal: Some(&place.journal), go_on: &go_on };
+        let site = Site {
+            roots: &roots,
+            journal: Some(&place.journal),
+            go_on: &go_on,
+            opens_directories: false,
+        };
         let new = New::File(Content::Bytes(b"after"), Mode::Keep);
         let changes = [
             place.change("b", Some("b"), Some("B")),

@@ -12,11 +12,13 @@ fn every_kind_of_step_together() {
     assert_ne!(before, after);
     expect_test::expect![[r#"
         added: dir 755
+        added/carried: 644 first
         added/in: dir 755
         added/in/new: 644 added
         becomes_dir: dir 555
         becomes_dir/inside: 644 inside
         becomes_file: 640 a file now
+        carried: 644 second
         fresh_link: -> replaced
         kept: dir 755
         kept/target: 644 new target

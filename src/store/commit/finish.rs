@@ -6,7 +6,9 @@
 use std::collections::HashSet;
 use std::io;
 
-use crate::store::commit::disk::At;
+use rustix::fs::RawMode;
+
+use crate::store::commit::disk::{At, is_nowhere};
 use crate::store::commit::step::{Act, Step, aside_name, temp_name};
 use crate::store::commit::work::{TOGETHER_MAX, Work};
 
@@ -22,6 +24,15 @@ impl Work<'_> {
         for step in self.steps.clone().iter().filter(|step| step.act == Act::DropDir) {
             cleaned &= self.drop_dir(step).is_ok();
         }
+        // Nothing else can be done in a directory once it is closed.
+        let mut notes: Vec<String> = Vec::new();
+        for step in self.steps.clone() {
+            if let Act::SetMode { new, last: true, .. } = step.act {
+                let note = self.close(&step, new);
+                cleaned &= note.is_none();
+                notes.extend(note);
+            }
+        }
         // The record stays while there is something left for the next start to remove.
         let removed = match self.journal.take() {
             Some(journal) if cleaned => journal.remove(disk).is_ok(),
@@ -29,9 +40,22 @@ impl Work<'_> {
             None => cleaned,
         };
         let name = temp_name(&self.commit, 0);
-        (!removed).then(|| {
-            format!("temporary files named like {} could not all be removed", name.display())
-        })
+        if !removed && notes.is_empty() {
+            let name = name.display();
+            notes.push(format!("temporary files named like {name} could not all be removed"));
+        }
+        (!notes.is_empty()).then(|| notes.join("; "))
+    }
+
+    /// Gives a directory its last bits; one that is gone needs none. Says it when that failed.
+    fn close(&mut self, step: &Step, mode: RawMode) -> Option<String> {
+        let closed = match self.open_dir_of(step) {
+            Ok(dir) => self.dirs.disk.set_mode(&*dir, mode),
+            Err(error) if is_nowhere(&error) => Ok(()),
+            Err(error) => Err(error),
+        };
+        let path = self.dirs.path_of(step.dir, &step.name);
+        closed.err().map(|error| format!("{}: cannot change the mode: {error}", path.display()))
     }
 
     /// Removes what a process that was killed within a step may have left besides.

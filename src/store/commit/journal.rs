@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use crate::store::atomic::{PRIVATE_MODE, create_private_folders};
 use crate::store::commit::dirs::Dirs;
 use crate::store::commit::disk::Disk;
-use crate::store::commit::step::{Stamp, Step, raw_name};
+use crate::store::commit::step::{Act, Stamp, Step, raw_name};
 use crate::text::hex::encode_hex;
 
 /// The form this version writes and reads.
@@ -278,13 +278,15 @@ fn checksum(kind: &str, json: &str) -> String {
 /// Returns whether a plan is one that this version could have written.
 fn is_sound(plan: &Plan) -> bool {
     let dirs = plan.dirs.len();
-    let is_name = |step: &Step| {
-        let mut parts = Path::new(&step.name).components();
-        matches!(parts.next(), Some(std::path::Component::Normal(name)) if name == step.name)
+    let is_name = |name: &OsString| {
+        let mut parts = Path::new(name).components();
+        matches!(parts.next(), Some(std::path::Component::Normal(part)) if part == name)
             && parts.next().is_none()
     };
+    let has_names =
+        |step: &Step| is_name(&step.name) && (step.act != Act::Move || is_name(&step.to));
     plan.version == VERSION
         && !plan.commit.is_empty()
         && plan.commit.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && plan.steps.iter().all(|step| step.dir < dirs && step.temp_dir < dirs && is_name(step))
+        && plan.steps.iter().all(|step| step.dir < dirs && step.temp_dir < dirs && has_names(step))
 }

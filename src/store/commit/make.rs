@@ -123,7 +123,7 @@ fn make(
         New::Symlink(target) => {
             make_link(disk, (dir, temp), target).map(|stamp| Made { stamp, file: None, lost: None })
         }
-        New::Absent | New::Directory(_) => Err(io::ErrorKind::InvalidInput.into()),
+        New::Absent | New::Directory(_) | New::Moved(..) => Err(io::ErrorKind::InvalidInput.into()),
     };
     made.map_err(CommitError::io(&change.path, "write"))
 }

@@ -27,12 +27,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use disk::Disk;
-use rustix::fs::RawMode;
+use rustix::fs::{RawMode, Stat};
 
 pub(crate) use error::CommitError;
 #[cfg(fuzzing)]
 pub(crate) use journal::seal_line;
 pub(crate) use recover::recover;
+pub(crate) use step::is_temp_name;
 
 /// One path of a commit: what must be there, and what shall be there.
 #[derive(Debug)]
@@ -76,6 +77,9 @@ pub(crate) enum New<'a> {
     Symlink(&'a Path),
     /// A directory with these mode bits; `None` leaves them, or to the umask when it is new.
     Directory(Option<RawMode>),
+    /// The regular file at this path, if the check accepts it: moved, never copied. What is
+    /// there must be gone by then, moved away by a change before this one.
+    Moved(&'a Path, &'a dyn Fn(&Stat) -> bool),
 }
 
 /// The bytes of a new file.
@@ -120,6 +124,8 @@ pub(crate) struct Site<'a> {
     pub(crate) journal: Option<&'a Path>,
     /// Asked once, when all is ready and nothing has changed yet; false ends it there.
     pub(crate) go_on: &'a dyn Fn() -> bool,
+    /// Whether directories of ours that are closed to us are opened for it, and closed again.
+    pub(crate) opens_directories: bool,
 }
 
 /// What a commit that succeeded has to say, one line each.
@@ -137,7 +143,7 @@ pub(crate) fn commit(changes: &[Change<'_>], site: &Site<'_>) -> Result<Committe
 impl<'a> Site<'a> {
     /// Returns a site whose commits cannot be called off.
     pub(crate) fn new(roots: &'a [PathBuf], journal: Option<&'a Path>) -> Self {
-        Self { roots, journal, go_on: &|| true }
+        Self { roots, journal, go_on: &|| true, opens_directories: false }
     }
 }
 
@@ -168,6 +174,7 @@ impl fmt::Debug for New<'_> {
             Self::File(Content::Stream(_), mode) => write!(f, "File(stream, {mode:?})"),
             Self::Symlink(target) => write!(f, "Symlink({})", target.display()),
             Self::Directory(mode) => write!(f, "Directory({mode:?})"),
+            Self::Moved(from, _) => write!(f, "Moved({})", from.display()),
         }
     }
 }

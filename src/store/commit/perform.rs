@@ -5,6 +5,7 @@
 //! Called by `commit`.
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 use rustix::fs::FileType;
@@ -13,7 +14,7 @@ use crate::store::commit::dirs::Dirs;
 use crate::store::commit::disk::{Disk, is_unsupported, kind_of};
 use crate::store::commit::journal::{Journal, Plan};
 use crate::store::commit::prepare::{Task, check_content, prepare};
-use crate::store::commit::step::{Act, Step, aside_name};
+use crate::store::commit::step::{Act, Stamp, Step, aside_name, count_opens};
 use crate::store::commit::work::{Ends, Work};
 use crate::store::commit::{Change, CommitError, Committed, Site};
 
@@ -24,7 +25,7 @@ pub(super) fn commit_on(
     site: &Site<'_>,
 ) -> Result<Committed, CommitError> {
     let mut dirs = Dirs::new(disk, site.roots);
-    let prepared = prepare(changes, &mut dirs)?;
+    let prepared = prepare(changes, &mut dirs, site.opens_directories)?;
     let mut notes = prepared.notes;
     if prepared.tasks.is_empty() {
         return Ok(Committed { notes });
@@ -69,12 +70,28 @@ impl Work<'_> {
         site: &Site<'_>,
         notes: &mut Vec<String>,
     ) -> Result<(), CommitError> {
+        let opens = count_opens(&self.steps);
+        self.perform_all(tasks, 0..opens)?;
         self.make_all(tasks, notes)?;
         if !(site.go_on)() {
             return Err(CommitError::Stopped);
         }
-        for (index, task) in tasks.iter().enumerate() {
+        self.perform_all(tasks, opens..tasks.len())?;
+        self.sync_dirs().map_err(|(path, error)| CommitError::io(&path, "sync")(error))
+    }
+
+    /// Does some of the steps; what is done last waits for `finish`.
+    fn perform_all(
+        &mut self,
+        tasks: &[Task<'_, '_>],
+        range: Range<usize>,
+    ) -> Result<(), CommitError> {
+        for index in range {
+            let Some(task) = tasks.get(index) else { continue };
             self.begun = index + 1;
+            if task.step.act.is_last() {
+                continue;
+            }
             let path = self.dirs.path_of(task.step.dir, &task.step.name);
             self.perform(index).map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound => {
@@ -84,7 +101,7 @@ impl Work<'_> {
             })?;
             self.check_displaced(index, task, &path)?;
         }
-        self.sync_dirs().map_err(|(path, error)| CommitError::io(&path, "sync")(error))
+        Ok(())
     }
 
     /// Does one step.
@@ -96,6 +113,17 @@ impl Work<'_> {
         match step.act {
             Act::Take => disk.rename_new(name, ends.temp()),
             Act::Put => disk.rename_new(ends.temp(), name),
+            Act::Move => {
+                let to = ends.aside(&step.to);
+                disk.rename_new(name, to)?;
+                let moved = disk.stat(to.dir, to.name)?;
+                if moved.as_ref().map(Stamp::new) == step.old {
+                    return Ok(());
+                }
+                // Another file took its name just now; it is not the one to be moved.
+                disk.rename_new(to, name)?;
+                Err(io::ErrorKind::NotFound.into())
+            }
             Act::Swap => match disk.exchange(ends.temp(), name) {
                 Err(error) if is_unsupported(&error) => exchange_slowly(disk, &step, &ends),
                 done => done,
@@ -170,6 +198,7 @@ fn verb_of(act: Act) -> &'static str {
     match act {
         Act::Take => "delete",
         Act::Put => "create",
+        Act::Move => "move",
         Act::Swap => "replace",
         Act::MakeDir => "create the directory",
         Act::RemoveDir { .. } | Act::DropDir => "remove the directory",

@@ -4,7 +4,7 @@
 //! files are put in place, and mode bits that would hinder come last. Called by `perform.rs`.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -67,6 +67,7 @@ enum Standing {
 pub(super) fn prepare<'c, 'a>(
     changes: &'c [Change<'a>],
     dirs: &mut Dirs<'_>,
+    opens_directories: bool,
 ) -> Result<Prepared<'c, 'a>, CommitError> {
     let mut by_path = HashMap::with_capacity(changes.len());
     for change in changes {
@@ -87,6 +88,9 @@ pub(super) fn prepare<'c, 'a>(
     for change in changes {
         preparer.add(change)?;
     }
+    if opens_directories {
+        preparer.open_directories();
+    }
     Ok(preparer.finish())
 }
 
@@ -105,6 +109,7 @@ enum Rank {
     Take,
     RemoveDir(std::cmp::Reverse<usize>),
     MakeDir(usize),
+    Move,
     File,
     CloseMode,
     DropDir(std::cmp::Reverse<usize>),
@@ -127,6 +132,12 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
         let kind = found.as_ref().map(|found| kind_of(&found.stat));
         let depth = path.components().count();
         match (kind, change.new) {
+            (None | Some(FileType::RegularFile), New::Moved(from, check)) => {
+                self.push_moved(change, from, check)?;
+            }
+            (Some(_), New::Moved(..)) => {
+                return Err(CommitError::Changed { path: path.to_owned() });
+            }
             (None, New::Absent) => {}
             (None, New::File(..) | New::Symlink(_)) => self.push_file(Act::Put, change, None)?,
             (None, New::Directory(mode)) => self.push_dir(change, mode),
@@ -305,9 +316,11 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
             New::File(_, Mode::Keep | Mode::Executable(_, None)) => found
                 .filter(|found| kind_of(&found.stat) == FileType::RegularFile)
                 .map(|Found { stat, attributes }| Model { stat, attributes }),
-            New::File(_, Mode::Exact(_)) | New::Absent | New::Symlink(_) | New::Directory(_) => {
-                None
-            }
+            New::File(_, Mode::Exact(_))
+            | New::Absent
+            | New::Symlink(_)
+            | New::Directory(_)
+            | New::Moved(..) => None,
         };
         let mut step = self.step_of(act, change);
         step.old = old.filter(|_| act == Act::Swap);
@@ -327,6 +340,33 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
         Ok((kind_of(&stat) == FileType::RegularFile).then_some(Model { stat, attributes }))
     }
 
+    fn push_moved(
+        &mut self,
+        change: &'c Change<'a>,
+        from: &Path,
+        check: &dyn Fn(&Stat) -> bool,
+    ) -> Result<(), CommitError> {
+        let (Some(parent), Some(name)) = (from.parent(), from.file_name()) else {
+            return Err(CommitError::Outside { path: from.to_owned() });
+        };
+        if !self.dirs.holds(from) {
+            return Err(CommitError::Outside { path: from.to_owned() });
+        }
+        let id = self.dirs.id(parent);
+        let fd = self.dirs.fd(id).map_err(CommitError::io(from, "open its directory"))?;
+        let stat = self.dirs.disk.stat(&fd, name).map_err(CommitError::io(from, "look at"))?;
+        let is_it = |stat: &Stat| kind_of(stat) == FileType::RegularFile && check(stat);
+        let Some(stat) = stat.filter(is_it) else {
+            return Err(CommitError::Changed { path: from.to_owned() });
+        };
+        let mut step = self.step(Act::Move, from, parent, name);
+        step.temp_dir = self.dirs.id(change.path.parent().unwrap_or(&change.path));
+        step.to = change.path.file_name().unwrap_or_default().to_owned();
+        step.old = Some(Stamp::new(&stat));
+        self.steps.push((Rank::Move, Task { step, change: Some(change), model: None }));
+        Ok(())
+    }
+
     fn push_take(&mut self, change: &'c Change<'a>, found: Option<&Found>) {
         let mut step = self.step_of(Act::Take, change);
         step.old = found.map(|found| Stamp::new(&found.stat));
@@ -337,7 +377,8 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
         let depth = change.path.components().count();
         self.push(Rank::MakeDir(depth), Act::MakeDir, change);
         if let Some(new) = mode {
-            self.push(Rank::CloseMode, Act::SetMode { old: 0o700, new }, change);
+            let last = new & WRITE_AND_SEARCH != WRITE_AND_SEARCH;
+            self.push(Rank::CloseMode, Act::SetMode { old: 0o700, new, last }, change);
         }
     }
 
@@ -345,7 +386,7 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
         let opens = new & WRITE_AND_SEARCH == WRITE_AND_SEARCH;
         if old != new {
             let rank = if opens { Rank::OpenMode } else { Rank::CloseMode };
-            self.push(rank, Act::SetMode { old, new }, change);
+            self.push(rank, Act::SetMode { old, new, last: !opens }, change);
         }
     }
 
@@ -363,10 +404,15 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
     fn step(&mut self, act: Act, path: &Path, parent: &Path, name: &OsStr) -> Step {
         let temp_dir = match act {
             Act::Take | Act::Put | Act::Swap => self.temp_dir(path),
-            Act::MakeDir | Act::RemoveDir { .. } | Act::DropDir | Act::SetMode { .. } => None,
+            Act::Move
+            | Act::MakeDir
+            | Act::RemoveDir { .. }
+            | Act::DropDir
+            | Act::SetMode { .. } => None,
         };
         let dir = self.dirs.id(parent);
-        Step { act, dir, name: name.to_owned(), temp_dir: temp_dir.unwrap_or(dir), old: None }
+        let temp_dir = temp_dir.unwrap_or(dir);
+        Step { act, dir, name: name.to_owned(), temp_dir, to: OsString::new(), old: None }
     }
 
     /// Returns the nearest directory above a path that is there and stays: a temporary name in
@@ -387,6 +433,50 @@ impl<'c, 'a> Preparer<'c, 'a, '_, '_> {
             }
         }
         None
+    }
+
+    /// Opens the directories of ours that something is done in and that are closed to us, and
+    /// closes them at the end, where nobody wants other bits for them.
+    fn open_directories(&mut self) {
+        let is_name = |step: &Step| !matches!(step.act, Act::SetMode { .. });
+        let steps = self.steps.iter().map(|(_, task)| &task.step).filter(|step| is_name(step));
+        let mut ids: Vec<DirId> = steps.flat_map(|step| [step.dir, step.temp_dir]).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            let path = self.dirs.path(id).to_owned();
+            let Some(old) = self.closed_mode(id).filter(|_| !self.dirs.is_root(&path)) else {
+                continue;
+            };
+            let wished = match self.by_path.get(path.as_path()).map(|change| change.new) {
+                Some(New::Directory(mode)) => mode.map(|mode| mode & WRITE_AND_SEARCH),
+                Some(_) | None => None,
+            };
+            let open = old | WRITE_AND_SEARCH;
+            if wished != Some(WRITE_AND_SEARCH) {
+                self.push_bits(&path, Rank::OpenMode, Act::SetMode { old, new: open, last: false });
+            }
+            if wished.is_none() {
+                let act = Act::SetMode { old: open, new: old, last: true };
+                self.push_bits(&path, Rank::CloseMode, act);
+            }
+        }
+    }
+
+    /// Returns the bits of a directory that is ours and closed to us.
+    fn closed_mode(&mut self, id: DirId) -> Option<RawMode> {
+        let fd = self.dirs.fd(id).ok()?;
+        let stat = self.dirs.disk.stat_open(&*fd).ok()?;
+        let user = rustix::process::geteuid();
+        let is_ours = !user.is_root() && stat.st_uid == user.as_raw();
+        let mode = mode_of(&stat);
+        (is_ours && mode & WRITE_AND_SEARCH != WRITE_AND_SEARCH).then_some(mode)
+    }
+
+    fn push_bits(&mut self, path: &Path, rank: Rank, act: Act) {
+        let parent = path.parent().unwrap_or(path);
+        let step = self.step(act, path, parent, path.file_name().unwrap_or_default());
+        self.steps.push((rank, Task { step, change: None, model: None }));
     }
 
     fn finish(mut self) -> Prepared<'c, 'a> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::store::commit::dirs::Dirs;
 use crate::store::commit::disk::Disk;
 use crate::store::commit::journal::{Journal, Plan, Progress, Record, is_record};
-use crate::store::commit::step::Act;
+use crate::store::commit::step::{Act, count_opens};
 use crate::store::commit::work::{State, Work};
 
 /// Names shown of the files of one edit.
@@ -83,7 +83,10 @@ fn settle(disk: &Disk, journal: Journal, plan: Plan, progress: &Progress) -> io:
     }
     let names = shown_names(&plan, &dirs);
     let (stamps, begun) = match progress {
-        Progress::Planned => (vec![None; plan.steps.len()], 0),
+        Progress::Planned => {
+            // Before new files were made, directories may have been opened for them.
+            (vec![None; plan.steps.len()], count_opens(&plan.steps))
+        }
         Progress::Ready(stamps) | Progress::Done(stamps) => (stamps.clone(), plan.steps.len()),
     };
     let Plan { commit, steps, .. } = plan;
@@ -118,7 +121,8 @@ fn settle(disk: &Disk, journal: Journal, plan: Plan, progress: &Progress) -> io:
 /// Returns whether every step was done.
 fn is_done(work: &mut Work<'_>) -> io::Result<bool> {
     for index in 0..work.steps.len() {
-        if work.state(index)? == State::NotDone {
+        let is_last = work.steps.get(index).is_some_and(|step| step.act.is_last());
+        if !is_last && work.state(index)? == State::NotDone {
             return Ok(false);
         }
     }
@@ -126,8 +130,10 @@ fn is_done(work: &mut Work<'_>) -> io::Result<bool> {
 }
 
 fn shown_names(plan: &Plan, dirs: &Dirs<'_>) -> String {
-    let files =
-        plan.steps.iter().filter(|step| matches!(step.act, Act::Take | Act::Put | Act::Swap));
+    let files = plan
+        .steps
+        .iter()
+        .filter(|step| matches!(step.act, Act::Take | Act::Put | Act::Swap | Act::Move));
     let names: Vec<String> =
         files.map(|step| dirs.path_of(step.dir, &step.name).display().to_string()).collect();
     let more = names.len().saturating_sub(NAMES_SHOWN);

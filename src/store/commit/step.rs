@@ -12,6 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::store::commit::dirs::DirId;
 use crate::store::commit::disk::kind_of;
 
+/// Digits of a commit's name.
+const COMMIT_DIGITS: usize = 32;
+
 /// How temporary names begin; hidden, and telling whose they are.
 pub(super) const TEMP_PREFIX: &str = ".gimlet-";
 
@@ -26,8 +29,13 @@ pub(super) struct Step {
     #[serde(with = "raw_name")]
     pub(super) name: OsString,
     /// The directory of the temporary name: the same, unless that one comes or goes itself.
+    /// Of a move: the directory it goes to.
     pub(super) temp_dir: DirId,
-    /// Of the file that goes, so that it is never taken for what comes in its place.
+    /// Of a move: the name it goes to; else empty.
+    #[serde(default, skip_serializing_if = "is_no_name", with = "raw_name")]
+    pub(super) to: OsString,
+    /// Of the file that goes, so that it is never taken for what comes in its place; of the
+    /// file that is moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) old: Option<Stamp>,
 }
@@ -42,6 +50,8 @@ pub(super) enum Act {
     Put,
     /// Exchanges the two.
     Swap,
+    /// Renames the name to another, which is free.
+    Move,
     /// Makes a directory.
     MakeDir,
     /// Takes an empty directory away.
@@ -57,6 +67,9 @@ pub(super) enum Act {
         old: RawMode,
         /// Those it gets.
         new: RawMode,
+        /// Whether it waits for the very end: with these bits nothing can be done in there.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        last: bool,
     },
 }
 
@@ -87,11 +100,37 @@ impl Act {
     pub(super) fn brings(self) -> bool {
         matches!(self, Self::Put | Self::Swap)
     }
+
+    /// Returns whether it is done at the very end, when nothing is taken back any more.
+    pub(super) fn is_last(self) -> bool {
+        matches!(self, Self::DropDir | Self::SetMode { last: true, .. })
+    }
+}
+
+fn is_no_name(name: &OsStr) -> bool {
+    name.is_empty()
+}
+
+/// Returns how many steps open directories; they come first, before new files are made.
+pub(super) fn count_opens(steps: &[Step]) -> usize {
+    let opens = |step: &&Step| matches!(step.act, Act::SetMode { last: false, .. });
+    steps.iter().take_while(opens).count()
 }
 
 /// Returns the temporary name of a step.
 pub(super) fn temp_name(commit: &str, index: usize) -> OsString {
     format!("{TEMP_PREFIX}{commit}-{index}").into()
+}
+
+/// Returns whether a name is one that a commit gives, and not merely like one.
+pub(crate) fn is_temp_name(name: &[u8]) -> bool {
+    let Some(rest) = name.strip_prefix(TEMP_PREFIX.as_bytes()) else { return false };
+    let Some((commit, index)) = rest.split_at_checked(COMMIT_DIGITS) else { return false };
+    let index = index.strip_prefix(b"-").unwrap_or_default();
+    let index = index.strip_suffix(b"a").unwrap_or(index);
+    commit.iter().all(u8::is_ascii_hexdigit)
+        && !index.is_empty()
+        && index.iter().all(u8::is_ascii_digit)
 }
 
 /// Returns a second temporary name, used where the file system cannot exchange.

@@ -4,10 +4,11 @@
 //! that is not surely a new file of the commit. Called by `perform.rs` and `recover.rs`.
 
 use std::io;
+use std::ops::Range;
 
 use crate::store::commit::CommitError;
 use crate::store::commit::disk::{Disk, is_nowhere, is_unsupported, mode_of};
-use crate::store::commit::step::{Act, Stamp, Step, aside_name};
+use crate::store::commit::step::{Act, Stamp, Step, aside_name, count_opens};
 use crate::store::commit::work::{Ends, State, Work, is_one};
 
 impl Work<'_> {
@@ -28,7 +29,36 @@ impl Work<'_> {
     /// it was, one sentence each, and whether the system refused something.
     pub(super) fn roll_back(&mut self) -> (Vec<String>, bool) {
         let (mut left, mut broken) = (Vec::new(), false);
-        for index in (0..self.begun.min(self.steps.len())).rev() {
+        let (opens, begun) = (count_opens(&self.steps), self.begun.min(self.steps.len()));
+        broken |= self.take_all_back(opens..begun, &mut left);
+        let renamed = begun > opens;
+        for index in 0..self.steps.len() {
+            let Some(step) = self.steps.get(index).cloned() else { continue };
+            let dropped = match step.act {
+                Act::Put | Act::Swap => self.drop_new(index, &step, renamed.into()),
+                Act::Take => Ok(()),
+                Act::Move
+                | Act::MakeDir
+                | Act::RemoveDir { .. }
+                | Act::DropDir
+                | Act::SetMode { .. } => {
+                    continue;
+                }
+            };
+            broken |= dropped.and_then(|()| self.drop_twin(index, &step)).is_err();
+        }
+        // Only now may directories be closed again.
+        broken |= self.take_all_back(0..opens.min(begun), &mut left);
+        if renamed && !broken && self.sync_dirs().is_err() {
+            broken = true;
+        }
+        (left, broken)
+    }
+
+    /// Takes some steps back, last first; returns whether the system refused something.
+    fn take_all_back(&mut self, range: Range<usize>, left: &mut Vec<String>) -> bool {
+        let mut broken = false;
+        for index in range.rev() {
             let Some(step) = self.steps.get(index).cloned() else { continue };
             match self.take_back(index, &step) {
                 Ok(None) => {}
@@ -40,27 +70,12 @@ impl Work<'_> {
                 }
             }
         }
-        let renamed = self.begun > 0;
-        for index in 0..self.steps.len() {
-            let Some(step) = self.steps.get(index).cloned() else { continue };
-            let dropped = match step.act {
-                Act::Put | Act::Swap => self.drop_new(index, &step, renamed.into()),
-                Act::Take => Ok(()),
-                Act::MakeDir | Act::RemoveDir { .. } | Act::DropDir | Act::SetMode { .. } => {
-                    continue;
-                }
-            };
-            broken |= dropped.and_then(|()| self.drop_twin(index, &step)).is_err();
-        }
-        if renamed && !broken && self.sync_dirs().is_err() {
-            broken = true;
-        }
-        (left, broken)
+        broken
     }
 
     /// Takes one step back; returns a sentence when somebody else's change is in the way.
     fn take_back(&mut self, index: usize, step: &Step) -> io::Result<Option<String>> {
-        if step.act == Act::DropDir {
+        if step.act.is_last() {
             return Ok(None);
         }
         let ends = match self.ends(index, step) {
@@ -78,7 +93,8 @@ impl Work<'_> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 done => done.map(|()| None),
             },
-            (Act::Put | Act::Take, State::Overtaken) => Ok(self.overtaken(&ends, step)),
+            (Act::Move, State::Done | State::NotDone) => self.take_move_back(&ends, step),
+            (Act::Put | Act::Take | Act::Move, State::Overtaken) => Ok(self.overtaken(&ends, step)),
             (Act::MakeDir, State::Done) => match disk.remove_dir(name) {
                 // What somebody put in there stays, and the directory with it.
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(None),
@@ -108,6 +124,26 @@ impl Work<'_> {
                 disk.set_mode(&*dir, old).map(|()| None)
             }
             (_, State::NotDone | State::Overtaken) | (Act::DropDir, State::Done) => Ok(None),
+        }
+    }
+
+    /// Gives a moved file its name back, and leaves it where it is when somebody has the name.
+    fn take_move_back(&mut self, ends: &Ends, step: &Step) -> io::Result<Option<String>> {
+        let disk = self.dirs.disk;
+        let (name, to) = (ends.name(step), ends.aside(&step.to));
+        let at_to = disk.stat(to.dir, to.name)?;
+        if at_to.as_ref().map(Stamp::new) != step.old {
+            return Ok(None);
+        }
+        if is_one(&disk.stat(name.dir, name.name)?, &at_to) {
+            // It has both names, where renaming takes two calls.
+            return disk.unlink(to).map(|()| None);
+        }
+        match disk.rename_new(to, name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Ok(self.overtaken(ends, step))
+            }
+            done => done.map(|()| None),
         }
     }
 
@@ -206,6 +242,12 @@ impl Work<'_> {
     /// Returns what could not be put back, one sentence each.
     pub(super) fn put_old_back(&mut self) -> io::Result<Vec<String>> {
         let mut left = Vec::new();
+        for index in (0..self.steps.len()).rev() {
+            let step = self.steps.get(index).filter(|step| step.act == Act::Move).cloned();
+            if let Some(step) = step {
+                left.extend(self.take_back(index, &step)?);
+            }
+        }
         for index in 0..self.steps.len() {
             let Some(step) = self.steps.get(index).cloned() else { continue };
             if !matches!(step.act, Act::Take | Act::Swap) {

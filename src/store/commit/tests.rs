@@ -196,6 +196,8 @@ fn furnish(place: &Place) {
         .write("goes/deep/two", "2")
         .write("becomes_file/inner", "3")
         .write("kept/target", "old target")
+        .write("carried", "first")
+        .write("follows", "second")
         .write("narrow/x", "x");
     fs::set_permissions(place.at("tool"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("kept/target", place.at("link")).unwrap();
@@ -206,7 +208,10 @@ fn everything(place: &Place) -> Vec<Change<'static>> {
     let like = Box::leak(Box::new(place.at("moved"))).as_path();
     let file = |text: &'static str, mode| New::File(Content::Bytes(text.as_bytes()), mode);
     let entry = |name: &str, old, new| Change { path: place.at(name), old, new };
+    let carry = |from: &str| New::Moved(Box::leak(Box::new(place.at(from))).as_path(), &|_| true);
     vec![
+        entry("added/carried", Old::Absent, carry("carried")),
+        entry("carried", Old::Any, carry("follows")),
         place.change("replaced", Some("old"), Some("new")),
         place.change("tool", Some("old tool"), Some("new tool")),
         place.change("deleted", Some("old"), None),

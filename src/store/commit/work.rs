@@ -93,6 +93,16 @@ impl Work<'_> {
             Act::Put | Act::Swap if is_new(&at_name) => State::Done,
             Act::Put | Act::Swap if is_new(&at_temp) => State::NotDone,
             Act::Put | Act::Swap => State::Overtaken,
+            Act::Move => {
+                let at_to = disk.stat(&ends.temp_dir, &step.to)?;
+                let is_it = |stat: &Option<Stat>| stat.as_ref().map(Stamp::new) == step.old;
+                match (is_it(&at_to), is_it(&at_name)) {
+                    (true, false) => State::Done,
+                    // It has both names where renaming takes two calls.
+                    (_, true) => State::NotDone,
+                    (false, false) => State::Overtaken,
+                }
+            }
             // Both names may be of one file where renaming takes two calls.
             Act::Take if is_one(&at_name, &at_temp) => State::NotDone,
             // Something else may be there by now, and the old file be gone for good.

@@ -18,7 +18,7 @@ use crate::store::snapshot::wire::Reader;
 use crate::store::snapshot::wire::Writer;
 
 /// The beginning of the file, which names the format and its version.
-const MAGIC: &[u8; 8] = b"gimseen1";
+const MAGIC: &[u8; 8] = b"gimseen2";
 /// Directories in directories; a walk goes no deeper.
 const DEPTH_MAX: usize = 256;
 

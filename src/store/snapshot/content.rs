@@ -9,6 +9,7 @@ use std::io;
 use std::io::Read as _;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -64,6 +65,8 @@ enum Said {
 struct Sink<'a> {
     known: &'a Places,
     send: &'a dyn Fn(Said) -> bool,
+    /// Set when nobody wants what is read any more.
+    stop: &'a AtomicBool,
 }
 
 /// Reads the files of a walk into the packs; the answers are in the order of the jobs.
@@ -71,8 +74,8 @@ pub(super) fn keep_files(
     packs: &mut Packs,
     root: &Path,
     jobs: &[Job],
-    ignored_bytes: u64,
-    limits: &SnapshotLimits,
+    (ignored_bytes, limits): (u64, &SnapshotLimits),
+    stop: &AtomicBool,
 ) -> Result<Vec<Kept>, SnapshotError> {
     let mut kept = judge_sizes(jobs, ignored_bytes, limits);
     let undecided = kept.iter().enumerate().filter(|(_, kept)| kept.is_none());
@@ -93,9 +96,12 @@ pub(super) fn keep_files(
             let fd = &fd;
             scope.spawn(move || {
                 let send = |said| tx.send(said).is_ok();
-                let sink = Sink { known, send: &send };
+                let sink = Sink { known, send: &send, stop };
                 while let Some(at) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let Some(job) = jobs.get(*at) else { return };
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
                     let read = keep_file(std::os::fd::AsFd::as_fd(fd), job, &sink);
                     if !send(Said::Kept(*at, read)) {
                         return;
@@ -116,6 +122,9 @@ pub(super) fn keep_files(
         }
         Ok::<(), SnapshotError>(())
     })?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(SnapshotError::Stopped);
+    }
     let unread = |(slot, job): (Option<Kept>, &Job)| {
         slot.unwrap_or_else(|| not_kept(&job.stat, NotKept::Unreadable))
     };
@@ -149,12 +158,33 @@ fn judge_sizes(jobs: &[Job], ignored_bytes: u64, limits: &SnapshotLimits) -> Vec
             slot.get_or_insert_with(|| not_kept(&job.stat, NotKept::Ignored));
         }
     }
+    keep_budget(jobs, &mut kept, limits.keep_bytes_max);
     kept
+}
+
+/// Leaves out the largest of the files that are to be read, when all of them are more than the
+/// store may ever hold: it would drop what it just took.
+fn keep_budget(jobs: &[Job], kept: &mut [Option<Kept>], budget: u64) {
+    let undecided =
+        jobs.iter().zip(kept.iter()).enumerate().filter(|(_, (_, kept))| kept.is_none());
+    let mut wanted: Vec<(u64, usize)> =
+        undecided.map(|(at, (job, _))| (job.stat.size, at)).collect();
+    let mut total: u64 = wanted.iter().map(|(size, _)| size).sum();
+    if total <= budget {
+        return;
+    }
+    wanted.sort_unstable();
+    while let Some((size, at)) = wanted.pop().filter(|_| total > budget) {
+        total -= size;
+        if let (Some(slot), Some(job)) = (kept.get_mut(at), jobs.get(at)) {
+            *slot = Some(not_kept(&job.stat, NotKept::OverBudget));
+        }
+    }
 }
 
 fn not_kept(stat: &Stat, why: NotKept) -> Kept {
     Kept {
-        content: Content::NotKept { why, changed_ns: stat.mtime_ns },
+        content: Content::NotKept { why, changed_ns: stat.mtime_ns, file: (stat.dev, stat.ino) },
         stat: is_settled(stat, now_ns()).then_some(*stat),
         mode: stat.mode & 0o7777,
         size: stat.size,
@@ -219,6 +249,9 @@ fn read_content(file: &mut File, sink: &Sink<'_>) -> io::Result<(Content, u64)> 
 
 impl Sink<'_> {
     fn add(&self, kind: ObjectKind, content: &[u8]) -> io::Result<ObjectId> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("nobody wants it any more"));
+        }
         let id = ObjectId::of(kind, content);
         if !self.known.contains_key(&id) {
             let sent = (self.send)(Said::Record(Record::new(kind, id, content)));

@@ -27,6 +27,9 @@ pub(crate) enum SnapshotError {
     /// The store's bytes are not what they were.
     #[error("the store of snapshots is damaged at {0:?}")]
     Damaged(ObjectId),
+    /// Who wanted it does not any more.
+    #[error("recording the files was stopped")]
+    Stopped,
     /// No snapshot has this name.
     #[error("`{0}` is no snapshot")]
     BadId(String),

@@ -3,19 +3,21 @@
 //! A store per workspace below the state directory: contents and directories by their hash, in
 //! append-only packs (`pack.rs`), taken by a walk that reads only what changed (`walk.rs`,
 //! `content.rs`). Git is neither asked nor touched. Knows no session and no tool: `worker.rs`
-//! is the thread a session talks to, `restore.rs` what puts a state back.
+//! is the thread a session talks to, `take_back.rs` and `restore.rs` what puts a state back.
 
 mod cache;
 mod compare;
 mod content;
 mod error;
 mod ignored;
+mod moved;
 mod object;
 mod pack;
 mod prune;
 mod record;
 mod render;
 mod restore;
+mod take_back;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -28,10 +30,17 @@ pub(crate) use error::SnapshotError;
 pub(crate) use record::SnapshotSpec;
 pub(crate) use record::SnapshotStore;
 pub(crate) use render::shown_changes;
-pub(crate) use restore::Force;
 pub(crate) use restore::RestoreError;
-pub(crate) use restore::Step;
+pub(crate) use take_back::Force;
+pub(crate) use take_back::Plan;
+pub(crate) use take_back::Step;
+pub(crate) use worker::Beside;
+pub(crate) use worker::Ended;
 pub(crate) use worker::SnapshotWorker;
+
+/// Says by mode and owner whether an empty file or directory is a mount point that a running
+/// command needs, and no part of the workspace.
+pub(crate) type PlaceholderTest = fn(mode: u32, uid: u32) -> bool;
 
 /// Bounds of what is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

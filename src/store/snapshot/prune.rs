@@ -29,6 +29,12 @@ use crate::store::snapshot::tree::Node;
 
 /// How much of the bound is left after pruning, in percent: so that it is not due at once again.
 const KEEP_PERCENT: u64 = 75;
+/// A store beyond its bound is looked at again when it has grown by this part of the bound.
+const GROWTH_PARTS: u64 = 8;
+/// What frees less than this part of a store is not worth writing it anew.
+const FREED_PARTS: u64 = 16;
+/// How the names of notes begin that tell how long a process lived.
+pub(super) const NOTE_PREFIX: &str = "alive-";
 const DAY_SECONDS: u64 = 86_400;
 
 /// Returns how often a store was pruned; a cache holds only for the same number.
@@ -39,9 +45,24 @@ pub(super) fn generation(dir: &Path) -> u64 {
         .unwrap_or(0)
 }
 
-/// Returns whether a store has outgrown its bound.
-pub(super) fn is_due(packs: &Packs, limits: &SnapshotLimits) -> bool {
-    packs.bytes() > limits.keep_bytes_max
+/// Returns whether a store has outgrown its bound, and grown since it was looked at last.
+pub(super) fn is_due(bytes: u64, last_bytes: u64, limits: &SnapshotLimits) -> bool {
+    let step = limits.keep_bytes_max / GROWTH_PARTS;
+    bytes > limits.keep_bytes_max && (last_bytes <= 1 || bytes > last_bytes.saturating_add(step))
+}
+
+/// Returns whether a store holds snapshots that are older than they are kept.
+pub(super) fn has_old(packs: &Packs, limits: &SnapshotLimits, pinned: &[SnapshotId]) -> bool {
+    let oldest = oldest_kept(limits);
+    packs.headers().filter(|header| header.kind == ObjectKind::Snapshot).any(|header| {
+        let is_pinned = pinned.iter().any(|pin| ObjectId::parse(pin.as_str()) == Some(header.id));
+        let snapshot = packs.read(header.id).ok().and_then(|bytes| Snapshot::decode(&bytes));
+        !is_pinned && snapshot.is_some_and(|snapshot| snapshot.taken < oldest)
+    })
+}
+
+fn oldest_kept(limits: &SnapshotLimits) -> u64 {
+    now_seconds().saturating_sub(limits.keep_days_max.saturating_mul(DAY_SECONDS))
 }
 
 /// Keeps the newest snapshots and drops the others. The caller holds the exclusive lock and
@@ -55,7 +76,12 @@ pub(super) fn prune(
     packs.sync()?;
     // Others may have added to the packs since they were opened here.
     *packs = Packs::open(&dir.join("packs"))?;
-    let live = choose_live(packs, limits, pinned)?;
+    let (live, live_bytes) = choose_live(packs, limits, pinned)?;
+    // To write all of it again for next to nothing would be done again and again.
+    let freed = packs.bytes().saturating_sub(live_bytes);
+    if freed <= packs.bytes() / FREED_PARTS {
+        return Ok(());
+    }
     let old = packs.paths();
     remove_leftovers(&dir.join("packs"));
     // First of all nobody may trust a cache that names what goes.
@@ -77,6 +103,20 @@ fn remove_leftovers(folder: &Path) {
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.extension().is_some_and(|extension| extension == "tmp") {
             let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes notes of processes that died long ago.
+pub(super) fn drop_old_notes(dir: &Path, limits: &SnapshotLimits) {
+    let age = Duration::from_secs(limits.keep_days_max.saturating_mul(DAY_SECONDS));
+    let Some(oldest) = SystemTime::now().checked_sub(age) else { return };
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let is_note = entry.file_name().as_encoded_bytes().starts_with(NOTE_PREFIX.as_bytes());
+        let noted = entry.metadata().and_then(|note| note.modified());
+        if is_note && noted.is_ok_and(|noted| noted < oldest) {
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }
@@ -113,7 +153,7 @@ fn choose_live(
     packs: &Packs,
     limits: &SnapshotLimits,
     pinned: &[SnapshotId],
-) -> Result<HashSet<ObjectId>, SnapshotError> {
+) -> Result<(HashSet<ObjectId>, u64), SnapshotError> {
     let ids: Vec<ObjectId> = packs
         .headers()
         .filter(|header| header.kind == ObjectKind::Snapshot)
@@ -127,7 +167,7 @@ fn choose_live(
         }
     }
     snapshots.sort_unstable_by_key(|(is_pinned, taken, id, _)| (!is_pinned, u64::MAX - taken, *id));
-    let oldest = now_seconds().saturating_sub(limits.keep_days_max.saturating_mul(DAY_SECONDS));
+    let oldest = oldest_kept(limits);
     let room = limits.keep_bytes_max / 100 * KEEP_PERCENT;
     let (mut live, mut bytes) = (HashSet::new(), 0_u64);
     for (at, (is_pinned, taken, id, snapshot)) in snapshots.into_iter().enumerate() {
@@ -140,7 +180,7 @@ fn choose_live(
             let _ = mark_tree(packs, tree, &mut live, &mut bytes);
         }
     }
-    Ok(live)
+    Ok((live, bytes))
 }
 
 fn mark_tree(

@@ -9,6 +9,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use sha2::Digest as _;
@@ -16,6 +18,7 @@ use sha2::Sha256;
 
 use crate::protocol::SnapshotId;
 use crate::store::atomic::create_private_folders;
+use crate::store::snapshot::PlaceholderTest;
 use crate::store::snapshot::SnapshotLimits;
 use crate::store::snapshot::cache::encode_cache;
 use crate::store::snapshot::cache::load_cache;
@@ -53,6 +56,8 @@ pub(crate) struct SnapshotSpec {
     pub(crate) roots: Vec<PathBuf>,
     /// Bounds.
     pub(crate) limits: SnapshotLimits,
+    /// Tells what is no part of the workspace.
+    pub(crate) is_placeholder: PlaceholderTest,
 }
 
 /// The snapshots of one workspace.
@@ -66,6 +71,10 @@ pub(crate) struct SnapshotStore {
     roots: Vec<Root>,
     /// The snapshot that was taken last, and the trees it names.
     last: Option<(SnapshotId, Vec<RootTree>)>,
+    /// Set when nobody wants any more what is being recorded.
+    pub(super) stop: Arc<AtomicBool>,
+    /// Bytes of the packs when they were pruned last.
+    pruned_at_bytes: u64,
     /// Files that were read the last time.
     #[cfg(test)]
     jobs: usize,
@@ -126,6 +135,8 @@ impl SnapshotStore {
             packs,
             roots,
             last: None,
+            stop: Arc::default(),
+            pruned_at_bytes: 0,
             #[cfg(test)]
             jobs: 0,
         })
@@ -231,21 +242,60 @@ impl SnapshotStore {
     /// Makes room when the store has outgrown its bound; keeps what `pinned` names. Nothing
     /// happens while another process has the store open.
     pub(crate) fn prune_if_due(&mut self, pinned: &[SnapshotId]) -> Result<(), SnapshotError> {
-        prune::drop_old_stores(&self.dir, &self.spec.limits);
-        if !prune::is_due(&self.packs, &self.spec.limits) {
+        let is_first = self.pruned_at_bytes == 0;
+        if is_first {
+            prune::drop_old_stores(&self.dir, &self.spec.limits);
+            prune::drop_old_notes(&self.dir, &self.spec.limits);
+        }
+        let bytes = self.packs.bytes();
+        let is_due = prune::is_due(bytes, self.pruned_at_bytes, &self.spec.limits)
+            || (is_first && prune::has_old(&self.packs, &self.spec.limits, pinned));
+        self.pruned_at_bytes = self.pruned_at_bytes.max(1);
+        if !is_due {
             return Ok(());
         }
         let _ = self.lock.unlock();
         let pinned: Vec<SnapshotId> =
             pinned.iter().chain(self.last.iter().map(|(id, _)| id)).cloned().collect();
-        let mut result = Ok(());
+        let (mut result, mut is_looked_through) = (Ok(()), false);
         if self.lock.try_lock().is_ok() {
             result = prune::prune(&mut self.packs, &self.dir, &self.spec.limits, &pinned);
+            is_looked_through = true;
             let _ = self.lock.unlock();
         }
         let _ = self.lock.lock_shared();
         self.packs = Packs::open(&self.dir.join("packs"))?;
+        if is_looked_through {
+            self.pruned_at_bytes = self.packs.bytes().max(1);
+        }
         result
+    }
+
+    /// Notes that the process lives which watches what changes since a state.
+    pub(super) fn note_alive(&self, since: &SnapshotId) {
+        // Without it what changed last counts as somebody else's after a kill.
+        if let Ok(file) = private_options().open(self.alive_path(since)) {
+            let _ = file.set_modified(SystemTime::now());
+        }
+    }
+
+    /// Forgets about it.
+    pub(super) fn drop_alive(&self, since: &SnapshotId) {
+        let _ = std::fs::remove_file(self.alive_path(since));
+    }
+
+    /// Returns until when a process, gone by now, is known to have watched since a state, in
+    /// nanoseconds since 1970.
+    pub(crate) fn last_alive_ns(&self, since: &SnapshotId) -> Option<i64> {
+        let at = std::fs::metadata(self.alive_path(since)).and_then(|note| note.modified()).ok()?;
+        let at = at.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        i64::try_from(at.as_nanos()).ok()
+    }
+
+    fn alive_path(&self, since: &SnapshotId) -> PathBuf {
+        let mut name = String::from(prune::NOTE_PREFIX);
+        name.extend(since.as_str().chars().filter(char::is_ascii_hexdigit).take(64));
+        self.dir.join(name)
     }
 
     /// Returns the tree of a root as it was seen last.
@@ -283,9 +333,11 @@ impl SnapshotStore {
         let Some(root) = self.roots.get_mut(number) else {
             return Ok(Err("it is not there".to_owned()));
         };
-        let mut walk = Walk::new(&self.spec.state, ENTRIES_MAX);
+        let mut walk = Walk::new(&self.spec.state, ENTRIES_MAX, self.spec.is_placeholder);
+        walk.stop = Arc::clone(&self.stop);
         let (draft, jobs) = match walk.run(&root.path, root.tree.as_ref()) {
             Ok(looked) => looked,
+            Err(_) if self.stop.load(Ordering::Relaxed) => return Err(SnapshotError::Stopped),
             Err(off) => return Ok(Err(off.reason())),
         };
         let (jobs, ignored) = (&jobs[..], walk.ignored_bytes());
@@ -293,7 +345,13 @@ impl SnapshotStore {
         {
             self.jobs = jobs.len();
         }
-        let kept = keep_files(&mut self.packs, &root.path, jobs, ignored, &self.spec.limits)?;
+        let kept = keep_files(
+            &mut self.packs,
+            &root.path,
+            jobs,
+            (ignored, &self.spec.limits),
+            &self.stop,
+        )?;
         let tree = match draft {
             Draft::Same(tree) => tree,
             Draft::New(before, entries) => {
@@ -329,7 +387,7 @@ impl SnapshotStore {
 }
 
 impl Snapshot {
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.number(self.taken);
         writer.number(self.roots.len() as u64);

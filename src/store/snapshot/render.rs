@@ -78,7 +78,7 @@ impl SnapshotStore {
             None => "/dev/null".to_owned(),
         };
         let (old, new) = (label('a', &change.before), label('b', &change.after));
-        let mut diff = mode_lines(change);
+        let mut diff = header_lines(change, &name);
         let sides = (self.side(change.before.as_ref())?, self.side(change.after.as_ref())?);
         match sides {
             (Side::Bytes(a), Side::Bytes(b)) => diff.push_str(&unified(&a, &b, &old, &new)),
@@ -152,13 +152,19 @@ pub(crate) fn shown_changes(changes: &[Change]) -> impl Iterator<Item = &Change>
     })
 }
 
-fn mode_lines(change: &Change) -> String {
+/// Names what a diff of bytes does not show: an empty file, and a mode.
+fn header_lines(change: &Change, name: &str) -> String {
     let mode = |node: &Option<Node>| match node {
         Some(Node::File { mode, .. } | Node::Dir { mode, .. }) => Some(*mode),
         Some(Node::Link { .. } | Node::Other(_)) | None => None,
     };
-    match (mode(&change.before), mode(&change.after)) {
+    let is_empty = |node: &Option<Node>| matches!(node, Some(Node::File { size: 0, .. }));
+    let (before, after) = (&change.before, &change.after);
+    let lines = match (mode(before), mode(after)) {
         (Some(old), Some(new)) if old != new => format!("old mode {old:04o}\nnew mode {new:04o}\n"),
-        _ => String::new(),
-    }
+        (None, Some(new)) if is_empty(after) => format!("new file mode {new:04o}\n"),
+        (Some(old), None) if is_empty(before) => format!("deleted file mode {old:04o}\n"),
+        _ => return String::new(),
+    };
+    format!("diff --git a/{name} b/{name}\n{lines}")
 }

@@ -28,6 +28,10 @@ const LIMITS: SnapshotLimits = SnapshotLimits {
     keep_days_max: 30,
 };
 
+fn is_placeholder(mode: u32, _uid: u32) -> bool {
+    matches!(mode & 0o7777, 0o1500 | 0o1400)
+}
+
 /// A workspace and a state directory that vanish with it.
 struct Place {
     folder: tempfile::TempDir,
@@ -50,7 +54,13 @@ impl Place {
 
     fn open_with(&self, limits: SnapshotLimits) -> SnapshotStore {
         let state = self.folder.path().canonicalize().unwrap().join("state");
-        SnapshotStore::open(SnapshotSpec { state, roots: vec![self.work()], limits }).unwrap()
+        SnapshotStore::open(SnapshotSpec {
+            state,
+            roots: vec![self.work()],
+            limits,
+            is_placeholder,
+        })
+        .unwrap()
     }
 
     fn write(&self, name: &str, text: impl AsRef<[u8]>) {
@@ -181,17 +191,17 @@ proptest! {
         let after = read_tree(&work);
         let to = store.take().unwrap().snapshot.unwrap();
         prop_assert_eq!(from == to, before == after);
-        let undo = [Step { from: from.clone(), to: Some(to.clone()) }];
+        let undo = [Step { from: from.clone(), to: Some(to.clone()), until_ns: None }];
         let plan = store.plan(&undo, Force::No).unwrap();
         prop_assert_eq!(&plan.conflicts, &Vec::<PathBuf>::new());
-        let back = store.perform(&plan).unwrap();
+        let back = store.perform(&plan).unwrap().after;
         prop_assert_eq!(&read_tree(&work), &before);
         let (was, is) = (store.load(&from).unwrap(), store.load(&back).unwrap());
         prop_assert_eq!(store.compare(&was, &is).unwrap(), vec![]);
         // Another process, which has but the store, takes it forward again.
         drop(store);
         let mut store = place.open();
-        let redo = [Step { from: to, to: Some(back) }];
+        let redo = [Step { from: to, to: Some(back), until_ns: None }];
         let plan = store.plan(&redo, Force::No).unwrap();
         store.perform(&plan).unwrap();
         prop_assert_eq!(read_tree(&work), after);
@@ -260,7 +270,7 @@ fn git_and_what_is_no_file_are_noted_and_never_opened() {
     fs::remove_dir_all(place.work().join(".git")).unwrap();
     place.write("a", "b");
     let to = store.take().unwrap().snapshot.unwrap();
-    let plan = store.plan(&[Step { from, to: Some(to) }], Force::No).unwrap();
+    let plan = store.plan(&[Step { from, to: Some(to), until_ns: None }], Force::No).unwrap();
     let mut left: Vec<_> = plan.left.iter().map(|(path, _)| path.file_name().unwrap()).collect();
     left.sort();
     assert_eq!(left, [".git", "pipe"]);
@@ -278,7 +288,7 @@ fn a_large_file_is_kept_in_parts() {
     let from = store.take().unwrap().snapshot.unwrap();
     place.write("large", "small");
     let to = store.take().unwrap().snapshot.unwrap();
-    let plan = store.plan(&[Step { from, to: Some(to) }], Force::No).unwrap();
+    let plan = store.plan(&[Step { from, to: Some(to), until_ns: None }], Force::No).unwrap();
     store.perform(&plan).unwrap();
     assert!(fs::read(place.work().join("large")).unwrap() == bytes);
 }
@@ -311,13 +321,13 @@ fn pruning_keeps_the_newest_and_what_is_pinned() {
     let left = taken.iter().filter(|id| store.load(id).is_ok()).count();
     assert!((2..=5).contains(&left), "{left} of 10 left");
     // What is left restores, in this process and in the next.
-    let step = Step { from: taken[0].clone(), to: Some(taken[9].clone()) };
+    let step = Step { from: taken[0].clone(), to: Some(taken[9].clone()), until_ns: None };
     let plan = store.plan(std::slice::from_ref(&step), Force::No).unwrap();
     store.perform(&plan).unwrap();
     assert!(fs::read(place.work().join("a")).unwrap() == noise(0));
     drop(store);
     let mut store = place.open_with(limits);
-    let undo = Step { from: step.to.unwrap(), to: Some(step.from) };
+    let undo = Step { from: step.to.unwrap(), to: Some(step.from), until_ns: None };
     let plan = store.plan(&[undo], Force::No).unwrap();
     store.perform(&plan).unwrap();
     assert!(fs::read(place.work().join("a")).unwrap() == noise(9));
@@ -355,10 +365,10 @@ fn a_tree_of_too_many_files_is_off_with_a_reason() {
     for n in 0..10 {
         place.write(&format!("d{n}/f"), "x");
     }
-    let mut walk = Walk::new(Path::new("/nowhere"), 15);
+    let mut walk = Walk::new(Path::new("/nowhere"), 15, is_placeholder);
     let off = walk.run(&place.work(), None).unwrap_err();
     assert!(off.reason().contains("more than"), "{}", off.reason());
-    assert!(Walk::new(Path::new("/nowhere"), 20).run(&place.work(), None).is_ok());
+    assert!(Walk::new(Path::new("/nowhere"), 20, is_placeholder).run(&place.work(), None).is_ok());
 }
 
 #[test]
@@ -371,13 +381,13 @@ fn a_directory_that_gives_way_takes_nobody_elses_files_along() {
     place.write("a/made", "by the turn");
     let to = store.take().unwrap().snapshot.unwrap();
     place.write("a/mine", "by the user");
-    let step = [Step { from, to: Some(to) }];
+    let step = [Step { from, to: Some(to), until_ns: None }];
     let plan = store.plan(&step, Force::No).unwrap();
     assert_eq!(plan.conflicts, [place.work().join("a/mine")]);
     let plan = store.plan(&step, Force::Yes).unwrap();
     store.perform(&plan).unwrap();
     assert_eq!(fs::read(place.work().join("a")).unwrap(), b"a file");
-    let redo = [Step { from: plan.now, to: None }];
+    let redo = [Step { from: plan.now, to: None, until_ns: None }];
     let plan = store.plan(&redo, Force::No).unwrap();
     store.perform(&plan).unwrap();
     assert_eq!(fs::read(place.work().join("a/mine")).unwrap(), b"by the user");
@@ -398,7 +408,7 @@ fn a_store_that_lost_its_tail_reads_what_it_must_anew() {
     let from = store.take().unwrap().snapshot.unwrap();
     place.write("a", "two");
     let to = store.take().unwrap().snapshot.unwrap();
-    let plan = store.plan(&[Step { from, to: Some(to) }], Force::No).unwrap();
+    let plan = store.plan(&[Step { from, to: Some(to), until_ns: None }], Force::No).unwrap();
     store.perform(&plan).unwrap();
     assert_eq!(fs::read(place.work().join("a")).unwrap(), b"one");
 }
@@ -429,7 +439,7 @@ fn a_change_by_someone_else_is_a_conflict_and_only_force_goes_over_it() {
     place.write("a", "turn");
     let to = store.take().unwrap().snapshot.unwrap();
     place.write("a", "user");
-    let step = [Step { from: from.clone(), to: Some(to.clone()) }];
+    let step = [Step { from: from.clone(), to: Some(to.clone()), until_ns: None }];
     let plan = store.plan(&step, Force::No).unwrap();
     assert_eq!(plan.conflicts, [place.work().join("a")]);
     assert_eq!(plan.changes(), []);
@@ -437,12 +447,154 @@ fn a_change_by_someone_else_is_a_conflict_and_only_force_goes_over_it() {
     let middle = store.take().unwrap().snapshot.unwrap();
     place.write("a", "turn again");
     let last = store.take().unwrap().snapshot.unwrap();
-    let steps = [Step { from: middle, to: Some(last) }, Step { from, to: Some(to) }];
+    let steps = [
+        Step { from: middle, to: Some(last), until_ns: None },
+        Step { from, to: Some(to), until_ns: None },
+    ];
     let plan = store.plan(&steps, Force::No).unwrap();
     assert_eq!(plan.conflicts, [place.work().join("a")]);
     let plan = store.plan(&steps, Force::Yes).unwrap();
     store.perform(&plan).unwrap();
     assert_eq!(fs::read(place.work().join("a")).unwrap(), b"before");
+}
+
+#[test]
+fn what_stands_for_a_mount_is_left_out_while_it_is_empty() {
+    let place = Place::new();
+    place.write("a", "a");
+    let mut store = place.open();
+    let from = store.take().unwrap().snapshot.unwrap();
+    let mode = |name: &str, mode| {
+        let path = place.work().join(name);
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for name in [".git", ".agents"] {
+        fs::create_dir(place.work().join(name)).unwrap();
+        mode(name, 0o1500);
+    }
+    place.write(".codex", "");
+    mode(".codex", 0o1400);
+    assert_eq!(store.take().unwrap().snapshot.unwrap(), from);
+    mode(".agents", 0o1700);
+    place.write(".agents/mine", "x");
+    mode(".agents", 0o1500);
+    assert_ne!(store.take().unwrap().snapshot.unwrap(), from);
+    mode(".agents", 0o1700);
+}
+
+#[test]
+fn what_goes_by_a_name_of_ours_is_the_users() {
+    let place = Place::new();
+    let mut store = place.open();
+    let from = store.take().unwrap().snapshot.unwrap();
+    let ours = format!(".gimlet-{}-12", "0a".repeat(16));
+    place.write(&ours, "x");
+    place.write(&format!("{ours}a"), "x");
+    assert_eq!(store.take().unwrap().snapshot.unwrap(), from);
+    for name in [".gimlet-notes", ".gimlet-12-3", &format!("{ours}b"), ".gimlet-"] {
+        place.write(name, "mine");
+        let now = store.take().unwrap().snapshot.unwrap();
+        assert_ne!(now, from, "{name}");
+        fs::remove_file(place.work().join(name)).unwrap();
+        store.take().unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_lends_another_s_rights_does_not_lend_ours_afterwards() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can give a file away");
+        return;
+    }
+    let place = Place::new();
+    let modes = |owner: u32| {
+        place.write("tool", "x");
+        let path = place.work().join("tool");
+        std::os::unix::fs::chown(&path, Some(owner), Some(owner)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).unwrap();
+        let mut store = place.open();
+        let from = store.take().unwrap().snapshot.unwrap();
+        fs::remove_file(&path).unwrap();
+        let to = store.take().unwrap().snapshot.unwrap();
+        let step = [Step { from, to: Some(to), until_ns: None }];
+        let plan = store.plan(&step, Force::No).unwrap();
+        store.perform(&plan).unwrap();
+        fs::metadata(&path).unwrap().mode() & 0o7777
+    };
+    assert_eq!((modes(0), modes(65_534)), (0o6755, 0o755));
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_is_not_read() {
+    use crate::store::snapshot::SnapshotError;
+    use std::sync::atomic::Ordering;
+    let place = Place::new();
+    for n in 0..100 {
+        place.write(&format!("f{n}"), format!("content {n}"));
+    }
+    let mut store = place.open();
+    store.stop.store(true, Ordering::Relaxed);
+    assert!(matches!(store.take(), Err(SnapshotError::Stopped)));
+    assert_eq!(store.packs.bytes(), 0, "nothing was kept");
+    store.stop.store(false, Ordering::Relaxed);
+    assert!(store.take().unwrap().snapshot.is_some());
+}
+
+#[test]
+fn a_look_takes_no_more_than_the_store_may_hold() {
+    let place = Place::new();
+    let limits = SnapshotLimits { keep_bytes_max: 10_000, ..LIMITS };
+    for n in 0..6_u8 {
+        place.write(&format!("f{n}"), vec![n; 1_000 * usize::from(n)]);
+    }
+    let mut store = place.open_with(limits);
+    let from = store.take().unwrap().snapshot.unwrap();
+    for n in 0..6 {
+        fs::remove_file(place.work().join(format!("f{n}"))).unwrap();
+    }
+    let to = store.take().unwrap().snapshot.unwrap();
+    let step = [Step { from, to: Some(to), until_ns: None }];
+    let plan = store.plan(&step, Force::No).unwrap();
+    assert_eq!(plan.left.len(), 1, "{:?}", plan.left);
+    assert!(plan.left[0].0.ends_with("f5") && plan.left[0].1.contains("may hold"));
+    store.perform(&plan).unwrap();
+    assert!(fs::read(place.work().join("f4")).unwrap() == vec![4; 4_000]);
+}
+
+#[test]
+fn a_store_of_which_nothing_can_go_is_not_written_anew() {
+    let place = Place::new();
+    let limits = SnapshotLimits { keep_bytes_max: 10, ..LIMITS };
+    place.write("a", "");
+    let mut store = place.open_with(limits);
+    let only = store.take().unwrap().snapshot.unwrap();
+    let packs = store.packs.paths();
+    store.prune_if_due(&[only]).unwrap();
+    assert_eq!(store.packs.paths(), packs);
+}
+
+#[test]
+fn what_is_too_old_goes_though_there_is_room() {
+    use crate::store::snapshot::object::ObjectKind;
+    use crate::store::snapshot::record::Snapshot;
+    let place = Place::new();
+    let mut store = place.open();
+    let old = Snapshot { taken: 1, roots: Vec::new() };
+    let old = store.packs.add(ObjectKind::Snapshot, &old.encode()).unwrap();
+    store.packs.add(ObjectKind::Chunk, &[7; 1_000]).unwrap();
+    place.write("a", "one");
+    let new = store.take().unwrap().snapshot.unwrap();
+    // A program that another test is just starting may hold the lock until it begins.
+    for _ in 0..1_000 {
+        store.prune_if_due(&[]).unwrap();
+        if !store.packs.holds(old) {
+            break;
+        }
+        drop(store);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        store = place.open();
+    }
+    assert!(!store.packs.holds(old) && store.load(&new).is_ok());
 }
 
 /// Once the times of all directories are older than the clock's tick, their names are not read
@@ -476,7 +628,8 @@ fn a_directory_that_did_not_change_has_the_names_it_had() {
         let seen = store.load(&seen).unwrap().roots[0].tree;
         // One that knows nothing reads everything.
         let state = place.folder.path().canonicalize().unwrap().join("fresh");
-        let spec = SnapshotSpec { state, roots: vec![place.work()], limits: LIMITS };
+        let spec =
+            SnapshotSpec { state, roots: vec![place.work()], limits: LIMITS, is_placeholder };
         let mut fresh = SnapshotStore::open(spec).unwrap();
         let all = fresh.take().unwrap().snapshot.unwrap();
         assert_eq!(seen, fresh.load(&all).unwrap().roots[0].tree, "after deed {number}");

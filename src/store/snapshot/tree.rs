@@ -68,12 +68,14 @@ pub(crate) enum Content {
     Whole(ObjectId),
     /// An object that lists others.
     Chunks(ObjectId),
-    /// Not kept. The time of its last change stands for the bytes.
+    /// Not kept. Which file it is, and the time of its last change, stand for the bytes.
     NotKept {
         /// Why not.
         why: NotKept,
         /// Nanoseconds since 1970.
         changed_ns: i64,
+        /// Device and inode: by them it is found again where it was moved to.
+        file: (u64, u64),
     },
 }
 
@@ -87,6 +89,8 @@ pub(crate) enum NotKept {
     TooLarge = 2,
     /// It cannot be read.
     Unreadable = 3,
+    /// With it the store would outgrow its bound at once.
+    OverBudget = 4,
 }
 
 /// What is noted and never opened.
@@ -176,7 +180,9 @@ impl Content {
 
 impl NotKept {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Ignored, Self::TooLarge, Self::Unreadable].into_iter().find(|w| *w as u8 == byte)
+        [Self::Ignored, Self::TooLarge, Self::Unreadable, Self::OverBudget]
+            .into_iter()
+            .find(|w| *w as u8 == byte)
     }
 
     /// Says why.
@@ -185,6 +191,7 @@ impl NotKept {
             Self::Ignored => "ignored by the project and beyond the bound for such files",
             Self::TooLarge => "too large to be kept",
             Self::Unreadable => "it could not be read",
+            Self::OverBudget => "there is more than the store of snapshots may hold",
         }
     }
 }
@@ -215,6 +222,8 @@ const FILE_NOT_KEPT: u8 = 3;
 const LINK: u8 = 4;
 const DIR: u8 = 5;
 const OTHER: u8 = 6;
+/// As `FILE_NOT_KEPT`, which an earlier version wrote, and which file it is besides.
+const FILE_NOT_KEPT_AT: u8 = 7;
 
 fn encode_tree(entries: &[Entry]) -> Vec<u8> {
     let mut writer = Writer::default();
@@ -231,16 +240,18 @@ pub(super) fn encode_node(writer: &mut Writer, name: &[u8], node: &Node) {
             writer.byte(match content {
                 Content::Whole(_) => FILE_WHOLE,
                 Content::Chunks(_) => FILE_CHUNKS,
-                Content::NotKept { .. } => FILE_NOT_KEPT,
+                Content::NotKept { .. } => FILE_NOT_KEPT_AT,
             });
             writer.string(name);
             writer.number(u64::from(*mode));
             writer.number(*size);
             match content {
                 Content::Whole(id) | Content::Chunks(id) => writer.raw(&id.0),
-                Content::NotKept { why, changed_ns } => {
+                Content::NotKept { why, changed_ns, file } => {
                     writer.byte(*why as u8);
                     writer.signed(*changed_ns);
+                    writer.number(file.0);
+                    writer.number(file.1);
                 }
             }
         }
@@ -273,7 +284,7 @@ pub(super) fn decode_node(reader: &mut Reader<'_>) -> Option<(Box<[u8]>, Node)> 
     let kind = reader.byte()?;
     let name = reader.string()?;
     let node = match kind {
-        FILE_WHOLE | FILE_CHUNKS | FILE_NOT_KEPT => {
+        FILE_WHOLE | FILE_CHUNKS | FILE_NOT_KEPT | FILE_NOT_KEPT_AT => {
             let mode = reader.number32()?;
             let size = reader.number()?;
             let content = match kind {
@@ -282,6 +293,10 @@ pub(super) fn decode_node(reader: &mut Reader<'_>) -> Option<(Box<[u8]>, Node)> 
                 _ => Content::NotKept {
                     why: NotKept::from_byte(reader.byte()?)?,
                     changed_ns: reader.signed()?,
+                    file: match kind {
+                        FILE_NOT_KEPT_AT => (reader.number()?, reader.number()?),
+                        _ => (0, 0),
+                    },
                 },
             };
             Node::File { mode, size, content }
@@ -314,8 +329,11 @@ mod tests {
         prop_oneof![
             any::<[u8; 32]>().prop_map(|id| Content::Whole(ObjectId(id))),
             any::<[u8; 32]>().prop_map(|id| Content::Chunks(ObjectId(id))),
-            any::<i64>()
-                .prop_map(|changed_ns| Content::NotKept { why: NotKept::TooLarge, changed_ns }),
+            any::<(i64, (u64, u64))>().prop_map(|(changed_ns, file)| Content::NotKept {
+                why: NotKept::TooLarge,
+                changed_ns,
+                file
+            }),
         ]
     }
 

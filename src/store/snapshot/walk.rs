@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
@@ -29,6 +30,8 @@ use rustix::fs::Mode;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::store::commit::is_temp_name;
+use crate::store::snapshot::PlaceholderTest;
 use crate::store::snapshot::ignored::Rules;
 use crate::store::snapshot::tree::Dir;
 use crate::store::snapshot::tree::Entry;
@@ -37,6 +40,9 @@ use crate::store::snapshot::tree::Other;
 use crate::store::snapshot::tree::Stat;
 use crate::store::snapshot::tree::is_git_name;
 
+/// The bits by which a program runs with its file's rights.
+const SET_USER: u32 = 0o4000;
+const SET_GROUP: u32 = 0o2000;
 /// Names of one root. Beyond it, as in a home directory, undo is off: it would cost too much.
 pub(super) const ENTRIES_MAX: u64 = 400_000;
 /// How long looking may take; a slow network mount is no place for undo.
@@ -55,8 +61,6 @@ const TICK_NS: i64 = 50_000_000;
 const COARSE_TICK_NS: i64 = 2_000_000_000;
 /// The file of a directory's own rules.
 const RULES_NAME: &[u8] = b".gitignore";
-/// How our own temporary files begin; they come and go with a commit.
-const OWN_TEMP_PREFIX: &[u8] = b".gimlet-";
 
 /// Why a root's state is not recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,6 +168,9 @@ pub(super) struct Job {
 pub(super) struct Walk {
     /// Device and inode of our own state directory.
     own_state: Option<(u64, u64)>,
+    is_placeholder: PlaceholderTest,
+    /// Set when nobody wants the walk any more.
+    pub(super) stop: Arc<AtomicBool>,
     started: Instant,
     device: u64,
     root: PathBuf,
@@ -194,11 +201,13 @@ impl From<Errno> for Off {
 
 impl Walk {
     /// Returns a walk that enters all but our own state.
-    pub(super) fn new(state: &Path, entries_max: u64) -> Self {
+    pub(super) fn new(state: &Path, entries_max: u64, is_placeholder: PlaceholderTest) -> Self {
         let own = rustix::fs::stat(state).ok();
         let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
         Self {
             own_state: own.map(|own| (own.st_dev, own.st_ino)),
+            is_placeholder,
+            stop: Arc::default(),
             started: Instant::now(),
             device: 0,
             root: PathBuf::new(),
@@ -291,14 +300,20 @@ impl Walk {
 
     /// Looks at one name of a directory.
     fn entry(&self, parent: &Parent<'_>, name: &[u8], known: Known<'_>) -> Found {
-        let Ok(stat) = rustix::fs::statat(parent.fd, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            return Found::Nothing;
+        let stat = match rustix::fs::statat(parent.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Found::Nothing,
+            // It is there all the same.
+            Err(_) => return Found::Entry(done(name, Node::Other(Other::Unreadable))),
         };
+        if (self.is_placeholder)(stat.st_mode, stat.st_uid) && is_empty(parent.fd, name, &stat) {
+            return Found::Nothing;
+        }
         if is_git_name(name) {
             return Found::Entry(done(name, Node::Other(Other::Git)));
         }
         let now = stat_of(&stat);
-        if name.starts_with(OWN_TEMP_PREFIX) {
+        if is_temp_name(name) {
             return Found::Nothing;
         }
         match FileType::from_raw_mode(stat.st_mode) {
@@ -370,7 +385,8 @@ impl Walk {
     }
 
     fn check_clock(&self) -> Result<(), Off> {
-        if self.started.elapsed() > WALK_AT_MOST { Err(Off::TooSlow) } else { Ok(()) }
+        let is_over = self.started.elapsed() > WALK_AT_MOST || self.stop.load(Ordering::Relaxed);
+        if is_over { Err(Off::TooSlow) } else { Ok(()) }
     }
 
     /// Takes one of the threads that could help, when there is one.
@@ -467,6 +483,32 @@ pub(super) fn now_ns() -> i64 {
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
+/// Returns the bits that a file gets again when it is restored, with its kind. A file made anew
+/// is ours, and must not lend our rights where the first one lent another's.
+fn restorable_mode(stat: &rustix::fs::Stat) -> u32 {
+    let mut mode = stat.st_mode;
+    if FileType::from_raw_mode(mode) == FileType::RegularFile {
+        if stat.st_uid != rustix::process::geteuid().as_raw() {
+            mode &= !SET_USER;
+        }
+        if stat.st_gid != rustix::process::getegid().as_raw() {
+            mode &= !SET_GROUP;
+        }
+    }
+    mode
+}
+
+/// Returns whether nothing is in a file or a directory.
+fn is_empty(parent: BorrowedFd<'_>, name: &[u8], stat: &rustix::fs::Stat) -> bool {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return stat.st_size == 0;
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+        .and_then(read_names)
+        .is_ok_and(|(names, _)| names.is_empty())
+}
+
 /// Returns what is compared of a file's metadata.
 pub(super) fn stat_of(stat: &rustix::fs::Stat) -> Stat {
     let ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
@@ -474,7 +516,7 @@ pub(super) fn stat_of(stat: &rustix::fs::Stat) -> Stat {
         dev: stat.st_dev,
         ino: stat.st_ino,
         size: u64::try_from(stat.st_size).unwrap_or(0),
-        mode: stat.st_mode,
+        mode: restorable_mode(stat),
         mtime_ns: ns(stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0)),
         ctime_ns: ns(stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or(0)),
     }
@@ -488,8 +530,10 @@ fn look_at_link(parent: BorrowedFd<'_>, name: &[u8], now: &Stat, known: Known<'_
     if let Some((at, _)) = known.filter(|(_, known)| known.stat.as_ref() == Some(now)) {
         return Found::Entry(DraftEntry::Known(at));
     }
-    let Ok(target) = rustix::fs::readlinkat(parent, name, Vec::new()) else {
-        return Found::Nothing;
+    let target = match rustix::fs::readlinkat(parent, name, Vec::new()) {
+        Ok(target) => target,
+        Err(Errno::NOENT) => return Found::Nothing,
+        Err(_) => return Found::Entry(done(name, Node::Other(Other::Unreadable))),
     };
     Found::Entry(DraftEntry::Done(Entry {
         name: name.into(),

@@ -141,7 +141,7 @@ pub(crate) fn commit(
     let parts: Vec<Vec<&[u8]>> = writes.iter().map(parts_of).collect();
     let changes: Vec<Change<'_>> =
         writes.iter().zip(&parts).map(|(write, parts)| planned.change_of(write, parts)).collect();
-    let site = Site { roots: &planned.roots, journal: scope.journal.as_deref(), go_on };
+    let site = Site { go_on, ..Site::new(&planned.roots, scope.journal.as_deref()) };
     let committed = commit::commit(&changes, &site).map_err(EditError::Commit)?;
     for (write, parts) in writes.iter().zip(&parts) {
         match &write.content {

@@ -5,6 +5,7 @@
 pub(crate) mod cases;
 pub(crate) mod normalise;
 pub(crate) mod run;
+pub(crate) mod scene;
 pub(crate) mod server;
 mod server_tests;
 pub(crate) mod sse;
