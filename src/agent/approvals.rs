@@ -71,6 +71,13 @@ struct OpenAsk {
     waiting: Vec<Waiting>,
 }
 
+impl OpenAsk {
+    /// Returns whether nobody waits for its answer any more.
+    fn is_abandoned(&self) -> bool {
+        self.waiting.iter().all(|waiting| waiting.answer.is_closed())
+    }
+}
+
 #[derive(Debug)]
 struct Waiting {
     call_id: CallId,
@@ -164,8 +171,7 @@ impl Approvals {
 
     /// Closes the questions for whose answer nobody waits any more, so that none is given in vain.
     pub(super) async fn withdraw_abandoned(&mut self, bus: &mut Bus) {
-        let is_abandoned = |open: &OpenAsk| open.waiting.iter().all(|it| it.answer.is_closed());
-        let (gone, open): (Vec<_>, Vec<_>) = self.open.drain(..).partition(is_abandoned);
+        let (gone, open): (Vec<_>, Vec<_>) = self.open.drain(..).partition(OpenAsk::is_abandoned);
         self.open = open;
         for OpenAsk { id, waiting, .. } in gone {
             let reason = "what asked has ended meanwhile".to_owned();
@@ -180,6 +186,9 @@ impl Approvals {
     pub(super) async fn answer(&mut self, id: AskId, mut answer: Answer, bus: &mut Bus) {
         let Some(place) = self.open.iter().position(|open| open.id == id) else { return };
         let Some(open) = self.open.get(place) else { return };
+        if open.is_abandoned() {
+            return self.withdraw_abandoned(bus).await;
+        }
         if let Some(problem) = find_misfit(&open.question, &answer) {
             let message = format!("the answer does not fit its question: {problem}");
             bus.emit(warning(message, None)).await;

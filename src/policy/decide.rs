@@ -22,6 +22,9 @@
 //!
 //! Danger-full-access: writes and commands go on outside, after a question under `untrusted`.
 //!
+//! What is typed into a running command is also judged by what rules say of it as a script; one
+//! that reaches further than commands do now is asked about.
+//!
 //! A rule is laid over this: deny refuses, ask asks, allow answers the question; it leaves the
 //! sandbox only where it says so.
 

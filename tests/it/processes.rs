@@ -146,8 +146,9 @@ fn python_answers_line_by_line() {
         let house = House::new();
         let steps = [
             (">>> ", "6*7\r"),
-            ("42", "while True: pass\r\r"),
-            ("pass", "\u{3}"),
+            // Interrupted once it is within: until then the key may go to the line's editor.
+            ("42", "while True: __import__('time').sleep(print('in'+'side') or 600)\r\r"),
+            ("inside", "\u{3}"),
             ("KeyboardInterrupt", "import os; print(os.isatty(0), 'tty')\r"),
             ("True tty", "exit(0)\r"),
         ];
