@@ -42,8 +42,6 @@ pub(crate) struct Facts {
     pub models: Vec<String>,
     /// Where the key comes from, when it is missing: what to do.
     pub welcome: Option<String>,
-    /// Whether nothing is kept of the session.
-    pub ephemeral: bool,
 }
 
 /// What is known of the session.
@@ -82,8 +80,6 @@ pub(crate) struct SessionState {
 /// A turn that runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TurnState {
-    /// Which.
-    pub id: TurnId,
     /// When it began.
     pub started_ms: u64,
     /// What the model does when no call runs.

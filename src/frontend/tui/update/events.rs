@@ -34,7 +34,7 @@ pub(super) fn take_event(model: &mut Model, event: Event) -> Vec<Cmd> {
             model.session.model = name;
             model.session.approval = approval;
             model.session.sandbox = sandbox.mode;
-            begin_turn(model, turn, input);
+            begin_turn(model, input);
         }
         EventMsg::TurnEnded { outcome, usage, duration_ms, last_message, .. } => {
             if let Some(text) = last_message {
@@ -97,6 +97,9 @@ fn take_rare(model: &mut Model, turn: TurnId, msg: EventMsg) {
                 resumed,
                 instruction_files: instruction_files.iter().map(short).collect(),
             }));
+            if let Some(welcome) = model.facts.welcome.take() {
+                notice(model, Weight::Warning, welcome, None);
+            }
         }
         EventMsg::RequestStarted { .. } => set_phase(model, Phase::Waiting),
         EventMsg::QueueChanged { queue } => {
@@ -168,11 +171,11 @@ fn take_rare(model: &mut Model, turn: TurnId, msg: EventMsg) {
     }
 }
 
-fn begin_turn(model: &mut Model, id: TurnId, input: Vec<UserInput>) {
+fn begin_turn(model: &mut Model, input: Vec<UserInput>) {
     let (text, images) = split_input(input);
     model.end_stream(None);
     model.add(Cell::User(UserCell { text, images }));
-    model.turn = Some(TurnState { id, started_ms: model.now_ms, ..TurnState::default() });
+    model.turn = Some(TurnState { started_ms: model.now_ms, ..TurnState::default() });
 }
 
 fn end_turn(

@@ -14,7 +14,7 @@ use crate::frontend::tui::diff::{Fold, View, render_change, render_diff};
 use crate::frontend::tui::model::Model;
 use crate::frontend::tui::theme::Role;
 use crate::frontend::tui::view::live::{Foot, one_row};
-use crate::frontend::tui::wrap::{width, wrap_with};
+use crate::frontend::tui::wrap::width;
 use crate::protocol::{
     AnswerScope, Ask, CommandLine, Effect, FileChange, Network, Reach, SandboxMode,
 };
