@@ -116,6 +116,14 @@ fn take_rare(model: &mut Model, turn: TurnId, msg: EventMsg) {
         }
         EventMsg::Warning { message, hint, .. } => notice(model, Weight::Warning, message, hint),
         EventMsg::Error { message, hint, kind, .. } => take_error(model, kind, message, hint),
+        EventMsg::SnapshotTaken { since: Some(_), .. } => note_changed_turn(model, turn),
+        other => take_beside(model, other),
+    }
+}
+
+/// Events that go on beside the turn.
+fn take_beside(model: &mut Model, msg: EventMsg) {
+    match msg {
         EventMsg::Compacted { cause, tokens_before, tokens_after, .. } => {
             let short = crate::frontend::tui::cells::frame::short_number;
             let text = format!(
@@ -166,7 +174,6 @@ fn take_rare(model: &mut Model, turn: TurnId, msg: EventMsg) {
             let how = if outcome == TurnOutcome::Completed { "is done" } else { "ended early" };
             notice(model, Weight::Note, format!("an agent {how}"), None);
         }
-        EventMsg::SnapshotTaken { since: Some(_), .. } => note_changed_turn(model, turn),
         _ => {}
     }
 }
