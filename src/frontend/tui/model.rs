@@ -330,7 +330,7 @@ impl Model {
                 self.cells.push(cell);
             }
         } else if let Some(text) = whole.filter(|text| !text.trim().is_empty()) {
-            self.print(Streaming::whole_cell(text));
+            self.print(Streaming::whole_cell(&text));
         }
         for cell in std::mem::take(&mut self.held) {
             self.print(cell);

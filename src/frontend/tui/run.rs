@@ -45,6 +45,8 @@ const ESC_WAIT: Duration = Duration::from_millis(30);
 const BATCH_EVENTS_MAX: usize = 512;
 /// How long a session may take to end.
 const END_WAIT: Duration = Duration::from_secs(5);
+/// How long after it we went on the signal that woke us may arrive.
+const WAKE_WAIT: Duration = Duration::from_secs(1);
 /// Bytes of a text for the clipboard; terminals drop longer ones.
 const COPY_BYTES_MAX: usize = 100_000;
 
@@ -70,6 +72,8 @@ struct Run {
     frame_open: bool,
     title: String,
     stopped_by: Option<StopCause>,
+    /// When we went on after we stopped ourselves.
+    woken: Option<Instant>,
     /// The paths below the session's directory, while they are being listed.
     files: Option<oneshot::Receiver<Vec<String>>>,
 }
@@ -116,6 +120,7 @@ pub(super) async fn run(handle: Handle, mut options: ScreenOptions) -> io::Resul
         frame_open: false,
         title: String::new(),
         stopped_by: None,
+        woken: None,
         files: None,
         options,
     };
@@ -153,7 +158,12 @@ impl Run {
         match wake {
             Wake::Signal(SystemSignal::Stop(cause)) => self.stop(cause),
             Wake::Signal(SystemSignal::Resized) => self.resize(),
-            Wake::Signal(SystemSignal::Continued) => self.come_back()?,
+            Wake::Signal(SystemSignal::Continued) => {
+                // The signal of the `fg` that woke us up here has been answered.
+                if self.woken.take().is_none_or(|at| at.elapsed() > WAKE_WAIT) {
+                    self.come_back()?;
+                }
+            }
             Wake::Bytes(Ok(bytes)) if !bytes.is_empty() => {
                 let inputs = self.parser.push(&bytes);
                 self.take_inputs(inputs)?;
@@ -279,6 +289,7 @@ impl Run {
                 self.terminal.write(self.screen.clear());
                 self.terminal.suspend()?;
                 self.come_back()?;
+                self.woken = Some(Instant::now());
             }
             Cmd::Redraw => self.redraw(),
             Cmd::NewSession => self.replace_session()?,

@@ -48,7 +48,7 @@ pub(super) fn take_event(model: &mut Model, event: Event) -> Vec<Cmd> {
         EventMsg::ToolCallDelta { text, .. } => calls::print(model, call_id.as_ref(), &text),
         EventMsg::ToolCallEnd { tool, outcome, output, duration_ms, code } => {
             let end = calls::End { tool, outcome, output, duration_ms, code };
-            calls::end(model, call_id.as_ref(), end);
+            calls::end(model, call_id.as_ref(), &end);
         }
         EventMsg::AskOpened { ask, question } => {
             return open_ask(model, OpenAsk::new(ask, call_id, question));

@@ -152,7 +152,7 @@ fn head(
         true => Vec::new(),
         false => vec![span(model.theme, Role::Dim, right.join(" · "))],
     };
-    with_right(model.sheet(), left, right)
+    with_right(model.sheet(), &left, right)
 }
 
 /// Returns what would happen, whole.
