@@ -75,6 +75,8 @@ pub struct ConfigToml {
     pub web_search: Option<String>,
     /// What is recorded of the workspace, for undo.
     pub snapshots: SnapshotsToml,
+    /// Keys of the screen, by the action's name; an empty list takes an action its keys.
+    pub keys: BTreeMap<String, Vec<String>>,
     /// Whether secrets in the output of tools are masked.
     pub mask_secrets: Option<bool>,
     /// What the user trusts, by directory.

@@ -255,6 +255,7 @@ pub const LOADING_VARIABLES: [&str; 10] = [
 const NEVER_FROM_PROJECT: &[&str] = &[
     "chatgpt_base_url",
     "deny_read",
+    "keys",
     "mask_secrets",
     "model_instructions_file",
     "model_provider",

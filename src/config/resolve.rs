@@ -277,6 +277,7 @@ fn build_config(merged: ConfigToml, facts: Facts) -> Result<Config, ConfigError>
         instructions_file: merged.model_instructions_file.map(PathBuf::from),
         developer_instructions: merged.developer_instructions,
         disabled_tools,
+        keys: merged.keys,
         max_steps,
         tool_output_tokens_max: merged.tool_output_token_limit.unwrap_or(10_000),
         mask_secrets: merged.mask_secrets.unwrap_or(true),

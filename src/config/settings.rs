@@ -62,6 +62,8 @@ pub struct Config {
     pub tool_output_tokens_max: u64,
     /// Whether secrets in the output of tools are masked.
     pub mask_secrets: bool,
+    /// Keys of the screen, by the action's name.
+    pub keys: BTreeMap<String, Vec<String>>,
     /// Whether the session file is written.
     pub ephemeral: bool,
     /// Whether the user trusts this project's own configuration.

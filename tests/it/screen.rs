@@ -64,7 +64,8 @@ impl Seat {
             keyboard: File::from(master),
             tty,
             output,
-            terminal: vt100::Parser::new(rows, columns, SCROLLBACK),
+            // The emulator itself does not survive the smallest sizes.
+            terminal: vt100::Parser::new(rows.max(10), columns.max(20), SCROLLBACK),
             bytes: Vec::new(),
         }
     }

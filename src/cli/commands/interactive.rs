@@ -102,10 +102,7 @@ fn drive(
     // What still blocks by now (a read of a dead network mount) must not hold up the exit.
     runtime.shutdown_background();
     if outcome.has_turns && !config.ephemeral {
-        write_err(&format!(
-            "gimlet exec resume {} \"…\" goes on with this session",
-            outcome.session
-        ))?;
+        write_err(&format!("gimlet resume {} goes on", outcome.session))?;
     }
     Ok(outcome.stopped_by.map_or(ExitCode::Done, ExitCode::from_stop))
 }
@@ -143,7 +140,6 @@ fn options(
         branch: read_branch(&config.cwd),
         models: catalog::NAMES.iter().map(|name| (*name).to_owned()).collect(),
         welcome: welcome(config),
-        ephemeral: config.ephemeral,
     };
     let session = tui::SessionState {
         model: config.model.clone(),
@@ -163,9 +159,20 @@ fn options(
     let load_images: tui::ImageLoader = Box::new(|paths| {
         exec::load_images(paths).map_err(|error| (error.to_string(), Some(error.hint().to_owned())))
     });
-    let (theme, reflows) = (theme(), reflows());
-    let editor = editor();
-    tui::ScreenOptions { facts, session, theme, reflows, past, prompt, start, editor, load_images }
+    let history_file = config.directories.state.join("history.jsonl");
+    tui::ScreenOptions {
+        facts,
+        session,
+        theme: theme(),
+        reflows: reflows(),
+        past,
+        prompt,
+        start,
+        history_file: (!config.ephemeral).then_some(history_file),
+        keymap: config.keys.clone(),
+        editor: editor(),
+        load_images,
+    }
 }
 
 /// Returns what to tell somebody who has no key yet.

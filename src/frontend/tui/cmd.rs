@@ -18,6 +18,8 @@ pub(crate) enum Cmd {
         /// When it takes effect.
         when: When,
     },
+    /// Keep a message for later sessions.
+    Remember(String),
     /// Put a text into the terminal's clipboard (OSC 52).
     Copy(String),
     /// Ring, and tell the desktop: the program waits, or is done.

@@ -65,6 +65,7 @@ impl Highlighter {
 }
 
 /// Returns the code as coloured lines.
+#[cfg(test)]
 pub(crate) fn highlight(language: &str, code: &str, theme: Theme) -> Vec<Line<'static>> {
     let mut highlighter = Highlighter::new(language);
     code.lines().map(|line| styled(highlighter.line(line), theme)).collect()

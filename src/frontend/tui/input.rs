@@ -46,9 +46,6 @@ enum Step {
 impl InputParser {
     /// Takes in what was read at once.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Input> {
-        if self.paste.is_none() && self.bytes.is_empty() && is_burst(bytes) {
-            return vec![Input::Paste(clean_paste(bytes))];
-        }
         self.bytes.extend_from_slice(bytes);
         self.parse(false)
     }
@@ -121,16 +118,6 @@ impl InputParser {
         found.push(Input::Paste(clean_paste(&paste)));
         count + PASTE_END.len()
     }
-}
-
-/// Returns whether bytes that came at once are lines someone pasted: nobody types a new line
-/// and goes on within one read.
-fn is_burst(bytes: &[u8]) -> bool {
-    let is_text = |byte: &u8| matches!(byte, b'\t' | b'\r' | b'\n' | 0x20..=0x7e | 0x80..);
-    let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let Some((last, before)) = bytes.split_last() else { return false };
-    let _ = last;
-    before.iter().any(breaks) && before.len() > 3 && bytes.iter().all(is_text)
 }
 
 fn clean_paste(bytes: &[u8]) -> String {
@@ -440,14 +427,6 @@ mod tests {
             assert_eq!(found.len(), 3, "cut at {cut}: {found:?}");
             assert_eq!(found[1], Input::Paste("one\ntwo\u{1b}[2Jthree".to_owned()));
         }
-    }
-
-    #[test]
-    fn lines_that_come_at_once_are_a_paste_and_a_typed_line_is_not() {
-        let mut parser = InputParser::default();
-        let pasted = parser.push(b"fn main() {\r}\r");
-        assert_eq!(pasted, [Input::Paste("fn main() {\n}\n".to_owned())]);
-        assert_eq!(parser.push(b"hello\r").len(), 6);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod editor;
 mod files;
 pub(crate) mod fuzzy;
 pub(crate) mod highlight;
+mod history;
 mod input;
 pub(crate) mod keymap;
 pub(crate) mod markdown;
@@ -35,6 +36,7 @@ mod update;
 mod view;
 pub(crate) mod wrap;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
@@ -66,6 +68,10 @@ pub(crate) struct ScreenOptions {
     pub(crate) prompt: Option<String>,
     /// Starts another session.
     pub(crate) start: Starter,
+    /// Where messages of earlier sessions are kept; `None` keeps none.
+    pub(crate) history_file: Option<PathBuf>,
+    /// The user's own keys, by the action's name.
+    pub(crate) keymap: BTreeMap<String, Vec<String>>,
     /// The user's editor, with its arguments.
     pub(crate) editor: String,
     /// Reads images.

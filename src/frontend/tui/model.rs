@@ -42,8 +42,6 @@ pub(crate) struct Facts {
     pub models: Vec<String>,
     /// Where the key comes from, when it is missing: what to do.
     pub welcome: Option<String>,
-    /// Whether nothing is kept of the session.
-    pub ephemeral: bool,
 }
 
 /// What is known of the session.
@@ -82,8 +80,6 @@ pub(crate) struct SessionState {
 /// A turn that runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TurnState {
-    /// Which.
-    pub id: TurnId,
     /// When it began.
     pub started_ms: u64,
     /// What the model does when no call runs.
@@ -334,7 +330,7 @@ impl Model {
                 self.cells.push(cell);
             }
         } else if let Some(text) = whole.filter(|text| !text.trim().is_empty()) {
-            self.print(Streaming::whole_cell(text));
+            self.print(Streaming::whole_cell(&text));
         }
         for cell in std::mem::take(&mut self.held) {
             self.print(cell);

@@ -31,6 +31,8 @@ pub(crate) enum Msg {
         /// Those of the paths it names that are files.
         files: Vec<PathBuf>,
     },
+    /// More of the text that was pasted last.
+    PasteMore(String),
     /// The terminal has another size.
     Resize(Size),
     /// The time, in milliseconds from an arbitrary start. Comes before what happened then.

@@ -4,21 +4,25 @@
 //! A frame follows at once on what changed, but at most one in `FRAME`, and none while the one
 //! before is not written. When nothing moves there is no timer at all. Called by `tui/mod.rs`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 
 use base64::Engine as _;
+use crossterm::event::KeyEvent;
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::agent::Handle;
 use crate::frontend::tui::cmd::{Cmd, Notice};
-use crate::frontend::tui::composer::image_paths;
+use crate::frontend::tui::composer::{Burst, Input as burst, image_paths};
 use crate::frontend::tui::editor::run_editor;
 use crate::frontend::tui::files::list_files;
+use crate::frontend::tui::history::{append_message, load_messages};
 use crate::frontend::tui::input::{Input, InputParser};
+use crate::frontend::tui::keymap::Keymap;
 use crate::frontend::tui::model::Model;
 use crate::frontend::tui::msg::Msg;
 use crate::frontend::tui::screen::Screen;
@@ -41,6 +45,8 @@ const ESC_WAIT: Duration = Duration::from_millis(30);
 const BATCH_EVENTS_MAX: usize = 512;
 /// How long a session may take to end.
 const END_WAIT: Duration = Duration::from_secs(5);
+/// How long after it we went on the signal that woke us may arrive.
+const WAKE_WAIT: Duration = Duration::from_secs(1);
 /// Bytes of a text for the clipboard; terminals drop longer ones.
 const COPY_BYTES_MAX: usize = 100_000;
 
@@ -52,6 +58,7 @@ struct Run {
     screen: Screen,
     terminal: Terminal,
     parser: InputParser,
+    burst: Burst,
     ops: VecDeque<Op>,
     started: Instant,
     last_frame: Instant,
@@ -65,6 +72,8 @@ struct Run {
     frame_open: bool,
     title: String,
     stopped_by: Option<StopCause>,
+    /// When we went on after we stopped ourselves.
+    woken: Option<Instant>,
     /// The paths below the session's directory, while they are being listed.
     files: Option<oneshot::Receiver<Vec<String>>>,
 }
@@ -89,6 +98,9 @@ pub(super) async fn run(handle: Handle, mut options: ScreenOptions) -> io::Resul
     let mut model = Model::new(facts, size, theme);
     model.session = std::mem::take(&mut options.session);
     model.session.id = Some(handle.session());
+    if !options.keymap.is_empty() {
+        set_keys(&mut model, &options.keymap);
+    }
     fit(&mut model);
     let now = Instant::now();
     let mut run = Run {
@@ -97,6 +109,7 @@ pub(super) async fn run(handle: Handle, mut options: ScreenOptions) -> io::Resul
         screen: Screen::new(size, options.reflows),
         terminal,
         parser: InputParser::default(),
+        burst: Burst::default(),
         ops: VecDeque::new(),
         started: now,
         last_frame: now.checked_sub(FRAME).unwrap_or(now),
@@ -107,9 +120,12 @@ pub(super) async fn run(handle: Handle, mut options: ScreenOptions) -> io::Resul
         frame_open: false,
         title: String::new(),
         stopped_by: None,
+        woken: None,
         files: None,
         options,
     };
+    let earlier = run.options.history_file.as_deref().map(load_messages).unwrap_or_default();
+    run.model.composer.history(earlier);
     run.replay();
     if let Some(prompt) = run.options.prompt.take() {
         run.ops.push_back(first_turn(prompt));
@@ -142,7 +158,12 @@ impl Run {
         match wake {
             Wake::Signal(SystemSignal::Stop(cause)) => self.stop(cause),
             Wake::Signal(SystemSignal::Resized) => self.resize(),
-            Wake::Signal(SystemSignal::Continued) => self.come_back()?,
+            Wake::Signal(SystemSignal::Continued) => {
+                // The signal of the `fg` that woke us up here has been answered.
+                if self.woken.take().is_none_or(|at| at.elapsed() > WAKE_WAIT) {
+                    self.come_back()?;
+                }
+            }
             Wake::Bytes(Ok(bytes)) if !bytes.is_empty() => {
                 let inputs = self.parser.push(&bytes);
                 self.take_inputs(inputs)?;
@@ -212,12 +233,30 @@ impl Run {
     }
 
     fn take_inputs(&mut self, inputs: Vec<Input>) -> io::Result<()> {
+        let mut keys = Vec::new();
         for input in inputs {
+            if let Input::Key(key) = input {
+                keys.push(key);
+                continue;
+            }
+            self.take_keys(&std::mem::take(&mut keys))?;
             self.take(match input {
                 Input::Key(key) => Msg::Key(key),
                 Input::Paste(text) => pasted(text),
                 Input::Focus(focused) => Msg::Focus(focused),
                 Input::Background(shade) => Msg::Background(shade),
+            })?;
+        }
+        self.take_keys(&keys)
+    }
+
+    /// Takes keys that were read together: faster than anyone types, they are a paste.
+    fn take_keys(&mut self, keys: &[KeyEvent]) -> io::Result<()> {
+        for input in self.burst.read(keys, self.model.now_ms) {
+            self.take(match input {
+                burst::Key(key) => Msg::Key(key),
+                burst::Paste(text) => pasted(text),
+                burst::PasteMore(text) => Msg::PasteMore(text),
             })?;
         }
         Ok(())
@@ -250,6 +289,7 @@ impl Run {
                 self.terminal.write(self.screen.clear());
                 self.terminal.suspend()?;
                 self.come_back()?;
+                self.woken = Some(Instant::now());
             }
             Cmd::Redraw => self.redraw(),
             Cmd::NewSession => self.replace_session()?,
@@ -261,6 +301,7 @@ impl Run {
                 Ok(parts) => self.ops.push_back(turn_with(text, parts, when)),
                 Err((message, hint)) => self.take(Msg::Failed { message, hint })?,
             },
+            Cmd::Remember(text) => self.remember(&text),
             Cmd::Edit(text) => self.edit(&text)?,
             Cmd::ListFiles => self.files = Some(list_files(self.model.facts.cwd.clone())),
         }
@@ -336,6 +377,15 @@ impl Run {
                 let hint = Some("set VISUAL or EDITOR".to_owned());
                 self.take(Msg::Failed { message, hint })
             }
+        }
+    }
+
+    /// Keeps a message for `up` and Ctrl-R of later sessions. That it cannot be kept is no
+    /// reason to stop anybody.
+    fn remember(&self, text: &str) {
+        let Some(path) = &self.options.history_file else { return };
+        if let Err(error) = append_message(path, text) {
+            tracing::debug!("the message is not remembered: {error}");
         }
     }
 
@@ -420,6 +470,20 @@ async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Takes the user's keys over. Where one is wrong, all stay as they were.
+fn set_keys(model: &mut Model, keys: &BTreeMap<String, Vec<String>>) {
+    let entries =
+        keys.iter().map(|(name, keys)| (name.as_str(), keys.iter().map(String::as_str).collect()));
+    match Keymap::from_config(entries) {
+        Ok(keymap) => model.keymap = Rc::new(keymap),
+        Err(errors) => {
+            let message = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            let hint = Some("[keys] of config.toml is not used until this is mended".to_owned());
+            update(model, Msg::Failed { message, hint });
+        }
     }
 }
 

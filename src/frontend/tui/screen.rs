@@ -68,7 +68,7 @@ impl Screen {
             let place = |(column, row): (u16, u16)| (usize::from(row) + above, usize::from(column));
             self.place_cursor(&mut out, view.cursor.map(place));
         }
-        framed(out)
+        framed(&out)
     }
 
     /// Returns the bytes that forget what was drawn, after the terminal took another size.
@@ -283,7 +283,7 @@ impl Screen {
     }
 }
 
-fn framed(body: String) -> Vec<u8> {
+fn framed(body: &str) -> Vec<u8> {
     if body.is_empty() {
         return Vec::new();
     }

@@ -85,12 +85,12 @@ impl Streaming {
         }
         lines.extend(restated);
         let text = self.text.trim_end().to_owned();
-        let cell = (!text.is_empty()).then(|| Self::whole_cell(text));
+        let cell = (!text.is_empty()).then(|| Self::whole_cell(&text));
         (cell, lines)
     }
 
     /// Returns the cell of a whole message.
-    pub(crate) fn whole_cell(text: String) -> Cell {
+    pub(crate) fn whole_cell(text: &str) -> Cell {
         Cell::Assistant(AssistantCell { text: text.trim().to_owned() })
     }
 }

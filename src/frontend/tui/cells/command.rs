@@ -145,7 +145,7 @@ fn script_lines(sheet: Sheet<'_>, command: &str, right: Vec<Span<'static>>) -> V
         span(sheet.theme, Role::Accent, "  $ "),
         span(sheet.theme, Role::Text, head),
     ]);
-    let mut lines = with_right(sheet, first, right);
+    let mut lines = with_right(sheet, &first, right);
     let rest: Vec<&str> = script.collect();
     let shown = match sheet.folds {
         Folds::Closed if rest.len() > SCRIPT_LINES => SCRIPT_LINES - 1,

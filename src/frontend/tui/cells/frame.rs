@@ -62,16 +62,16 @@ pub(crate) fn block(
 /// Returns a line with a word at its right end, on a line of its own where there is no room.
 pub(crate) fn with_right(
     sheet: Sheet<'_>,
-    left: Line<'static>,
+    left: &Line<'static>,
     right: Vec<Span<'static>>,
 ) -> Vec<Line<'static>> {
     if right.is_empty() {
-        return wrap_with(&left, sheet.width, "", DEEPER);
+        return wrap_with(left, sheet.width, "", DEEPER);
     }
     let edge = usize::from(sheet.width.min(RIGHT_EDGE_MAX));
     let right_width: usize = right.iter().map(|span| width(&span.content)).sum();
     let left_width: usize = left.spans.iter().map(|span| width(&span.content)).sum();
-    let mut lines = wrap_with(&left, sheet.width, "", DEEPER);
+    let mut lines = wrap_with(left, sheet.width, "", DEEPER);
     if left_width + 2 + right_width <= edge
         && let [line] = lines.as_mut_slice()
     {

@@ -41,7 +41,7 @@ impl ToolCell {
             span(sheet.theme, Role::Dim, "  "),
             span(sheet.theme, Role::Dim, self.title(sheet)),
         ]);
-        let mut lines = with_right(sheet, left, right);
+        let mut lines = with_right(sheet, &left, right);
         let shown = match (sheet.folds, ended_well) {
             (Folds::Open, _) => usize::MAX,
             (Folds::Closed, true) => 0,

@@ -29,4 +29,3 @@ pub(crate) use burst::{Burst, Input};
 pub(crate) use paths::image_paths;
 pub(crate) use query::{Kind, Query};
 pub(crate) use state::{Composer, Draft, Outcome, VimKeys};
-pub(crate) use view::ComposerView;

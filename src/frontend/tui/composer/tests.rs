@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use expect_test::expect_file;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::frontend::tui::composer::{Composer, ComposerView, Kind, Outcome, VimKeys, image_paths};
+use crate::frontend::tui::composer::view::ComposerView;
+use crate::frontend::tui::composer::{Composer, Kind, Outcome, VimKeys, image_paths};
 use crate::frontend::tui::keymap::{Keymap, Pending, Step, key_event, typed};
 use crate::frontend::tui::theme::{Role, Theme};
 

@@ -44,7 +44,7 @@ actions! {
         Redraw "redraw" ["ctrl-l"] "draws the screen anew";
         Transcript "transcript" ["ctrl-t"] "opens the whole transcript";
         CycleMode "cycle-mode" ["shift-tab"] "goes to the next mode";
-        Background "background" ["ctrl-b"] "puts the running command in the background, else goes left";
+        Background "background" ["ctrl-b"] "goes one character left";
     }
     EmptyComposer {
         Help "help" ["?"] "shows the keys";

@@ -18,8 +18,7 @@ pub(crate) use actions::Action;
 #[cfg(test)]
 pub(crate) use chord::key_event;
 pub(crate) use chord::{Chord, typed};
-pub(crate) use config::KeymapError;
-pub(crate) use help::{HelpRow, HelpSection, Keyboard};
+pub(crate) use help::Keyboard;
 
 use actions::TABLE;
 
@@ -128,6 +127,7 @@ impl Default for Keymap {
 
 impl Keymap {
     /// Returns what a single key does.
+    #[cfg(test)]
     pub(crate) fn lookup(&self, key: KeyEvent, context: Context) -> Option<Action> {
         match self.step(&mut Pending::default(), key, context) {
             Step::Act(action) => Some(action),

@@ -7,7 +7,7 @@ use crate::frontend::tui::composer::Composer;
 use crate::frontend::tui::keymap::{Action, Context};
 use crate::frontend::tui::model::Model;
 use crate::frontend::tui::view::ask_text_height;
-use crate::protocol::{Answer, AnswerScope, Ask, Op};
+use crate::protocol::{Answer, AnswerScope, Ask, CommandLine, Op};
 
 /// Said when a yes comes before all was on the screen.
 const READ_ON: &str = "read on first: PgDn shows the rest of it";
@@ -99,7 +99,7 @@ fn choose(model: &mut Model, choice: Choice) -> Vec<Cmd> {
         Choice::Tell => begin(model, Writing::Tell(Composer::new())),
         Choice::Edit => {
             let command = model.asks.front().and_then(OpenAsk::command);
-            let Some(text) = command.map(|command| command.shown()) else { return Vec::new() };
+            let Some(text) = command.map(CommandLine::shown) else { return Vec::new() };
             let mut composer = Composer::new();
             composer.set_text(&text);
             begin(model, Writing::Edit(composer))

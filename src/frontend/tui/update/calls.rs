@@ -72,7 +72,7 @@ pub(super) fn change_files(
 }
 
 /// Takes in that a call ended.
-pub(super) fn end(model: &mut Model, id: Option<&CallId>, end: End) {
+pub(super) fn end(model: &mut Model, id: Option<&CallId>, end: &End) {
     let at = model.calls.iter().position(|open| Some(&open.id) == id);
     let open = at.map(|at| model.calls.remove(at));
     let text = strip(&end.output.joined_text()).into_owned();

@@ -34,7 +34,7 @@ pub(super) fn take_event(model: &mut Model, event: Event) -> Vec<Cmd> {
             model.session.model = name;
             model.session.approval = approval;
             model.session.sandbox = sandbox.mode;
-            begin_turn(model, turn, input);
+            begin_turn(model, input);
         }
         EventMsg::TurnEnded { outcome, usage, duration_ms, last_message, .. } => {
             if let Some(text) = last_message {
@@ -49,7 +49,7 @@ pub(super) fn take_event(model: &mut Model, event: Event) -> Vec<Cmd> {
         EventMsg::ToolCallDelta { text, .. } => calls::print(model, call_id.as_ref(), &text),
         EventMsg::ToolCallEnd { tool, outcome, output, duration_ms, code } => {
             let end = calls::End { tool, outcome, output, duration_ms, code };
-            calls::end(model, call_id.as_ref(), end);
+            calls::end(model, call_id.as_ref(), &end);
         }
         EventMsg::AskOpened { ask, question } => {
             return open_ask(model, OpenAsk::new(ask, call_id, question));
@@ -98,6 +98,9 @@ fn take_rare(model: &mut Model, turn: TurnId, msg: EventMsg) {
                 resumed,
                 instruction_files: instruction_files.iter().map(short).collect(),
             }));
+            if let Some(welcome) = model.facts.welcome.take() {
+                notice(model, Weight::Warning, welcome, None);
+            }
         }
         EventMsg::RequestStarted { .. } => set_phase(model, Phase::Waiting),
         EventMsg::QueueChanged { queue } => {
@@ -114,6 +117,14 @@ fn take_rare(model: &mut Model, turn: TurnId, msg: EventMsg) {
         }
         EventMsg::Warning { message, hint, .. } => notice(model, Weight::Warning, message, hint),
         EventMsg::Error { message, hint, kind, .. } => take_error(model, kind, message, hint),
+        EventMsg::SnapshotTaken { since: Some(_), .. } => note_changed_turn(model, turn),
+        other => take_beside(model, other),
+    }
+}
+
+/// Events that go on beside the turn.
+fn take_beside(model: &mut Model, msg: EventMsg) {
+    match msg {
         EventMsg::Compacted { cause, tokens_before, tokens_after, .. } => {
             let short = crate::frontend::tui::cells::frame::short_number;
             let text = format!(
@@ -164,7 +175,6 @@ fn take_rare(model: &mut Model, turn: TurnId, msg: EventMsg) {
             let how = if outcome == TurnOutcome::Completed { "is done" } else { "ended early" };
             notice(model, Weight::Note, format!("an agent {how}"), None);
         }
-        EventMsg::SnapshotTaken { since: Some(_), .. } => note_changed_turn(model, turn),
         _ => {}
     }
 }
@@ -175,9 +185,9 @@ fn add_user(model: &mut Model, input: Vec<UserInput>) {
     model.add(Cell::User(UserCell { text, images }));
 }
 
-fn begin_turn(model: &mut Model, id: TurnId, input: Vec<UserInput>) {
+fn begin_turn(model: &mut Model, input: Vec<UserInput>) {
     add_user(model, input);
-    model.turn = Some(TurnState { id, started_ms: model.now_ms, ..TurnState::default() });
+    model.turn = Some(TurnState { started_ms: model.now_ms, ..TurnState::default() });
 }
 
 fn end_turn(

@@ -85,6 +85,18 @@ pub(super) fn take_paste(model: &mut Model, text: &str, files: &[std::path::Path
     Vec::new()
 }
 
+/// Takes more of what was pasted last.
+pub(super) fn take_more(model: &mut Model, text: &str) -> Vec<Cmd> {
+    if model.overlays.is_empty()
+        && !model.asks.front().is_some_and(|ask| ask.is_armed(model.now_ms))
+    {
+        let outcome = model.composer.paste_more(text);
+        note_outcome(model, outcome);
+        completing::refresh(model);
+    }
+    Vec::new()
+}
+
 /// Actions that mean the same everywhere.
 fn take_global(model: &mut Model, action: Action, target: Target) -> Option<Vec<Cmd>> {
     Some(match action {

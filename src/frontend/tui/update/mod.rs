@@ -22,8 +22,6 @@ use crate::frontend::tui::theme::Palette;
 use crate::frontend::tui::view::composer_room;
 use crate::protocol::{Op, StopCause};
 
-pub(crate) use commands::COMMANDS;
-
 /// Takes in one thing that happened.
 pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Cmd> {
     let mut cmds = take(model, msg);
@@ -38,6 +36,7 @@ fn take(model: &mut Model, msg: Msg) -> Vec<Cmd> {
     match msg {
         Msg::Key(key) => keys::take_key(model, key),
         Msg::Paste { text, files } => keys::take_paste(model, &text, &files),
+        Msg::PasteMore(text) => keys::take_more(model, &text),
         Msg::Agent(event) => {
             let cmds = events::take_event(model, *event);
             pages::refresh(model);

@@ -25,7 +25,9 @@ pub(super) fn send(model: &mut Model, when: When) -> Vec<Cmd> {
             commands::run(model, &line).unwrap_or_else(|| vec![turn(text, images, when)])
         }
         // A shell's line and a note have nothing behind them yet, so they are plain messages.
-        Kind::Prompt | Kind::Shell | Kind::Note => vec![turn(text, images, when)],
+        Kind::Prompt | Kind::Shell | Kind::Note => {
+            vec![Cmd::Remember(text.clone()), turn(text, images, when)]
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::frontend::tui::diff::{Fold, View, render_change, render_diff};
 use crate::frontend::tui::model::Model;
 use crate::frontend::tui::theme::Role;
 use crate::frontend::tui::view::live::{Foot, one_row};
-use crate::frontend::tui::wrap::{width, wrap_with};
+use crate::frontend::tui::wrap::width;
 use crate::protocol::{
     AnswerScope, Ask, CommandLine, Effect, FileChange, Network, Reach, SandboxMode,
 };
@@ -152,7 +152,7 @@ fn head(
         true => Vec::new(),
         false => vec![span(model.theme, Role::Dim, right.join(" · "))],
     };
-    with_right(model.sheet(), left, right)
+    with_right(model.sheet(), &left, right)
 }
 
 /// Returns what would happen, whole.

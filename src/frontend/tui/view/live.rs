@@ -5,12 +5,14 @@ use ratatui::text::{Line, Span};
 
 use crate::frontend::tui::cells::frame::{clean_line, duration, short_number, span};
 use crate::frontend::tui::cells::tool::title_of;
+use crate::frontend::tui::composer::Kind;
+use crate::frontend::tui::keymap::Action;
 use crate::frontend::tui::model::{Model, OpenCell, Phase, TurnState};
 use crate::frontend::tui::msg::Size;
 use crate::frontend::tui::overlay::Overlay;
 use crate::frontend::tui::theme::Role;
 use crate::frontend::tui::view::{View, ask, picker, status};
-use crate::frontend::tui::wrap::{width, wrap_with};
+use crate::frontend::tui::wrap::{clip, width, wrap_with};
 
 /// Rows below which only what is typed is shown.
 const ROWS_FOR_STATUS: u16 = 5;
@@ -73,9 +75,14 @@ fn composer(model: &Model, room: usize) -> Foot {
     lines.extend(completion_rows(model));
     let above = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let count = view.lines.len();
+    // What begins as a command does not go to the model.
+    let role = match model.composer.kind() {
+        Kind::Command => Role::Good,
+        Kind::Prompt | Kind::Shell | Kind::Note => Role::Accent,
+    };
     for (index, line) in view.lines.into_iter().enumerate() {
         let glyph = if index == 0 { "› " } else { "  " };
-        let mut spans = vec![span(model.theme, Role::Accent, glyph)];
+        let mut spans = vec![span(model.theme, role, glyph)];
         spans.extend(line.spans);
         lines.push(Line::from(spans));
     }
@@ -193,10 +200,19 @@ fn live_line(model: &Model) -> Option<Line<'static>> {
     if turn.output_tokens > 0 {
         text.push_str(&format!(" · {} tokens", short_number(turn.output_tokens)));
     }
-    text.push_str(if turn.is_stopping { " · stopping" } else { " · Esc stops" });
+    match turn.is_stopping {
+        true => text.push_str(" · stopping"),
+        false => text.push_str(&format!(" · {} stops", stop_key(model))),
+    }
     let room = usize::from(model.size.width).saturating_sub(width(&text) + 2);
     let what = cut(&what, room.max(8));
     Some(one_row(model, vec![span(model.theme, Role::Text, format!("  {what}")), dim(text)]))
+}
+
+/// Returns the key that stops what runs, as people write it.
+fn stop_key(model: &Model) -> String {
+    let key = model.keymap.keys_of(Action::Interrupt).into_iter().next().unwrap_or_default();
+    if key == "esc" { "Esc".to_owned() } else { key }
 }
 
 fn what_runs(model: &Model, turn: &TurnState) -> (String, u64) {
@@ -235,15 +251,7 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
-    let mut kept = String::new();
-    let mut used = 0;
-    for character in text.chars() {
-        used += width(character.encode_utf8(&mut [0; 4]));
-        if used >= columns {
-            break;
-        }
-        kept.push(character);
-    }
+    let mut kept = clip(text, columns.saturating_sub(1)).to_owned();
     kept.push('…');
     kept
 }

@@ -33,6 +33,9 @@ pub(super) fn line(model: &Model) -> Line<'static> {
     if let Some(context) = context_word(model) {
         parts.push((1, Role::Dim, context));
     }
+    if let Some(vim) = model.composer.vim_state() {
+        parts.push((1, Role::Accent, vim));
+    }
     while parts.len() > 1 && columns(&parts) > usize::from(model.size.width) {
         let least = parts.iter().enumerate().max_by_key(|(_, (rank, ..))| *rank);
         let at = least.map_or(0, |(at, _)| at);
