@@ -184,10 +184,8 @@ impl HumanText {
                 return self.process_line(&format!("command {process} runs on"));
             }
             EventMsg::ProcessEnded { process, exit_code } => {
-                let how = match exit_code {
-                    Some(code) => format!("ended with exit code {code}"),
-                    None => "was stopped".to_owned(),
-                };
+                let ended = |code| format!("ended with exit code {code}");
+                let how = exit_code.map_or_else(|| "was stopped".to_owned(), ended);
                 return self.process_line(&format!("command {process} {how}"));
             }
             EventMsg::PlanUpdated { steps, .. } => {

@@ -77,7 +77,6 @@ actions! {
         Undo "undo" ["ctrl-_", "ctrl-x ctrl-u"] "undoes typing";
         Redo "redo" ["alt-_", "ctrl-shift-z"] "does it again";
         UnfoldPaste "unfold-paste" ["alt-p"] "shows the paste at the cursor in full";
-        PasteImage "paste-image" ["ctrl-v", "alt-v"] "attaches the image of the clipboard";
         OpenEditor "editor" ["ctrl-g", "ctrl-x ctrl-e"] "opens the text in your editor";
         SearchHistory "search-history" ["ctrl-r"] "searches earlier messages";
     }

@@ -69,7 +69,9 @@ fn text(model: &Model, ask: &OpenAsk) -> Vec<Line<'static>> {
         lines.push(Line::default());
     }
     match &ask.question {
-        Ask::Approval { effect, shown, asked_by, rule, reason, reach, hunks, .. } => {
+        Ask::Approval {
+            effect, shown, asked_by, rule, reason, reach, remembers, hunks, ..
+        } => {
             lines.extend(head(model, ask, effect, reach, asked_by));
             lines.push(Line::default());
             if ask.has_parts() {
@@ -82,6 +84,10 @@ fn text(model: &Model, ask: &OpenAsk) -> Vec<Line<'static>> {
             lines.extend(around_lines(model, effect, reach));
             let rule = rule.as_deref().map(|rule| format!(" (rule {rule})")).unwrap_or_default();
             lines.extend(paragraph(sheet, Role::Dim, &format!("why it asks: {reason}{rule}")));
+            if !remembers.is_empty() {
+                let text = format!("a lasting yes covers: {remembers}");
+                lines.extend(paragraph(sheet, Role::Dim, &text));
+            }
             // Where the reason quotes the model already, once is enough.
             if let Effect::Run { escalate: Some(wish), .. } = effect
                 && !reason.contains(&wish.reason)
