@@ -268,6 +268,9 @@ pub(crate) struct ResumeScreenArgs {
     /// What to do next.
     #[arg(value_name = "PROMPT")]
     pub prompt: Option<String>,
+    /// The latest of this directory: the same as no id.
+    #[arg(long, conflicts_with = "session")]
+    pub last: bool,
     /// Without an id: the latest of any directory.
     #[arg(long, conflicts_with = "session")]
     pub all: bool,

@@ -12,6 +12,7 @@ mod out;
 mod settings;
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::process::ExitCode as ProcessExitCode;
 
 use clap::Parser;
@@ -38,6 +39,11 @@ pub fn main() -> ProcessExitCode {
     if let Some(code) = sandbox::run_if_asked() {
         return code;
     }
+    if wants_version(std::env::args_os().skip(1)) {
+        // When nobody reads any more, there is nobody to tell.
+        let _ = out::write_out(concat!("gimlet ", env!("CARGO_PKG_VERSION")));
+        return ExitCode::Done.into();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return report_usage(&error),
@@ -52,6 +58,13 @@ pub fn main() -> ProcessExitCode {
         });
     }
     run(Cli { settings, command, prompt }).unwrap_or_else(|error| report(&error)).into()
+}
+
+/// Returns whether nothing but the version is wanted: scripts ask often, and it is there before
+/// a command line of all our subcommands could be built.
+fn wants_version(mut args: impl Iterator<Item = OsString>) -> bool {
+    let is_asked = args.next().is_some_and(|first| first == "--version" || first == "-V");
+    is_asked && args.next().is_none()
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {

@@ -321,3 +321,17 @@ fn without_a_terminal_it_says_what_to_do() {
     assert_eq!(seat.count("TERM is `dumb`"), 1, "{:#?}", seat.lines());
     assert!(seat.is_itself());
 }
+
+#[test]
+fn a_whole_session_goes_well_in_tmux() {
+    let has_tmux = Command::new("tmux").arg("-V").stdout(Stdio::null()).status();
+    if !has_tmux.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: tmux is not here");
+        return;
+    }
+    let mut command = Command::new("sh");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tmux/session.sh");
+    command.args([script, env!("CARGO_BIN_EXE_gimlet")]);
+    let ended = run(command, Stdin::Nothing);
+    assert_eq!(ended.code, 0, "{}\n{}", ended.stdout, ended.stderr);
+}

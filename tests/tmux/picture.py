@@ -2,7 +2,7 @@
 """Turns what `tmux capture-pane -e -p` prints into an SVG: picture.py < capture > picture.svg
 
 Knows the sixteen colours, the 256 and the true ones, bold, dim, italic, underline and reverse.
-Called by make.sh, which makes the pictures of the README.
+The captures come from session.sh; the pictures are those of assets/screens.
 """
 
 import html

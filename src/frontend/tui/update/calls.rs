@@ -95,6 +95,12 @@ pub(super) fn end(model: &mut Model, id: Option<&CallId>, end: &End) {
     };
     match open.cell {
         OpenCell::Command(mut cell) => {
+            // A log holds what the model was told, not each piece as it came.
+            if cell.printed.count() == 0
+                && let Some((_, printed)) = text.split_once("\nOutput:\n")
+            {
+                cell.printed.push(printed);
+            }
             let says_why = end.outcome != CallOutcome::Completed && end.output.exit_code.is_none();
             let reason = says_why.then(|| bound(&text, RESULT_BYTES_MAX));
             cell.end =
