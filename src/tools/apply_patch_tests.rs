@@ -355,7 +355,7 @@ fn what_cannot_be_patched_is_refused_with_the_tree_untouched() {
             "*** Update File: gone\n-x\n+y\n",
             "gone (line 4 of the patch): the file to update does not",
         ),
-        ("*** Add File: a/below\n+y\n", "a: cannot open the directory: Not a directory"),
+        ("*** Add File: a/below\n+y\n", "a is no directory"),
         ("*** Update File: broken\n-x\n+y\n", "broken: cannot be resolved: No such file"),
         ("*** Update File: loop\n-x\n+y\n", "loop: cannot be resolved: Too many levels"),
         (&format!("*** Add File: {long}\n+y\n"), "the path has 5001 bytes; at most 4095 can be"),

@@ -221,6 +221,21 @@ fn wrong_usage_ends_with_2() {
 }
 
 #[test]
+fn a_file_below_a_file_is_refused_before_anything_is_tried() {
+    let house = house_with("a", "one\n");
+    let patch = patch_of("*** Add File: a/b\n+x\n");
+    let text = String::from_utf8(patch.clone()).unwrap();
+    let dry = run(house.command(["apply-patch", "--dry-run"]), Stdin::Text(&text));
+    assert_eq!(dry.code, 1, "{dry:?}");
+    assert!(dry.stderr.contains("a is no directory"), "{dry:?}");
+    refuse(&house, &patch, "a is no directory");
+    // One that makes room is applied.
+    let patch = patch_of("*** Delete File: a\n*** Add File: a/b\n+x\n");
+    assert_eq!(apply(&house, &patch).code, 0);
+    assert_eq!(fs::read_to_string(house.workspace().join("a/b")).unwrap(), "x\n");
+}
+
+#[test]
 fn an_absolute_path_inside_is_as_good_as_a_relative_one() {
     let house = house_with("f", "a\n");
     let path = house.workspace().canonicalize().unwrap().join("f");
@@ -308,7 +323,7 @@ fn names_that_cannot_be_are_refused() {
         (format!("{long}x"), "5001 bytes"),
         ("n".repeat(5000), "5000 bytes"),
         ("n".repeat(300), "too long"),
-        ("f/x".to_owned(), "Not a directory"),
+        ("f/x".to_owned(), "is no directory"),
         ("\0".to_owned(), "error: "),
         (".".to_owned(), "error: "),
         ("/".to_owned(), "outside"),

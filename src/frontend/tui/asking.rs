@@ -12,8 +12,9 @@ use crate::protocol::{
 
 /// How recent a key must be for the user to count as typing when a question appears.
 const TYPING_MS: u64 = 1_000;
-/// How long keys do not count then: about the time it takes to see what happened.
-const GRACE_MS: u64 = 600;
+/// How long keys do not count then, from the last of them on: who goes on typing has not seen
+/// the question.
+const GRACE_MS: u64 = 700;
 
 /// A question that waits.
 #[derive(Debug)]
@@ -117,6 +118,13 @@ impl OpenAsk {
         let is_typing = key_ms.is_some_and(|at| now_ms.saturating_sub(at) < TYPING_MS);
         let grace = if is_typing { GRACE_MS } else { 0 };
         self.armed_ms.get_or_insert(now_ms + grace);
+    }
+
+    /// Takes in that a key came that did not count: the user types on.
+    pub(crate) fn put_off(&mut self, now_ms: u64) {
+        if let Some(at) = self.armed_ms.as_mut().filter(|at| **at > now_ms) {
+            *at = now_ms + GRACE_MS;
+        }
     }
 
     /// Returns whether keys count.
@@ -265,6 +273,25 @@ pub(crate) fn yes_edited(item: &ResponseItem, command: &CommandLine, text: &str)
         edited: Some(call),
         note: None,
     })
+}
+
+/// Returns the command of a call that the user changed.
+pub(crate) fn edited_text(call: &ToolCall) -> Option<String> {
+    let of_argv = |argv: &[String]| match argv {
+        [_, flag, script] if flag.starts_with('-') && flag.ends_with('c') => script.clone(),
+        argv => argv.join(" "),
+    };
+    match &call.payload {
+        ToolPayload::Function { arguments } => {
+            let fields: serde_json::Value = serde_json::from_str(arguments).ok()?;
+            match fields.get("cmd").or_else(|| fields.get("command"))? {
+                serde_json::Value::String(text) => Some(text.clone()),
+                value => Some(of_argv(&serde_json::from_value::<Vec<String>>(value.clone()).ok()?)),
+            }
+        }
+        ToolPayload::LocalShell { command, .. } => Some(of_argv(command)),
+        _ => None,
+    }
 }
 
 fn edited_call(item: &ResponseItem, command: &CommandLine, text: &str) -> Option<ToolCall> {

@@ -22,7 +22,7 @@ use crate::protocol::SandboxPolicy;
 use crate::store::commit;
 use crate::store::commit::{Change, CommitError, Content, Execute, Mode, New, Old, Site};
 use crate::tools::edit::boundary::Boundary;
-use crate::tools::edit::read::{Link, Reader, fate_of};
+use crate::tools::edit::read::{Link, Reader, check_places, fate_of};
 use crate::tools::seen::SeenFiles;
 
 pub(crate) use report::{list_changes, render_changes, render_report};
@@ -123,6 +123,7 @@ pub(crate) fn plan(mut patch: Patch, scope: &EditScope) -> Result<Planned, EditE
     match patch::apply(&patch, &scope.base, &files) {
         Ok(mut applied) => {
             applied.writes.retain(changes_anything);
+            check_places(&applied.writes)?;
             let Reader { links, looks, .. } = reader;
             Ok(Planned { applied, stale, links, looks, roots: boundary.into_roots() })
         }

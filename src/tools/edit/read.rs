@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::patch;
 use crate::patch::{FileAction, Patch};
-use crate::tools::edit::EditError;
+use crate::tools::edit::{EditError, FileWrite};
 use crate::tools::files;
 
 /// A larger file is not patched: it would be held in memory two times and more.
@@ -119,6 +119,23 @@ impl Reader {
         self.room = self.room.saturating_sub(bytes.len() as u64);
         Ok(bytes.into())
     }
+}
+
+/// Checks that no file is to lie below another that stays.
+pub(super) fn check_places(writes: &[FileWrite]) -> Result<(), EditError> {
+    let goes = |path: &Path| writes.iter().any(|it| it.path == path && it.content.is_none());
+    for write in writes.iter().filter(|write| write.content.is_some()) {
+        let above = write.path.ancestors().skip(1);
+        let there = above.filter_map(|dir| Some((dir, std::fs::metadata(dir).ok()?))).next();
+        if let Some((dir, found)) = there
+            && !found.is_dir()
+            && !goes(dir)
+        {
+            let reason = format!("{} is no directory", dir.display());
+            return Err(unfit(&write.path, reason));
+        }
+    }
+    Ok(())
 }
 
 fn unfit(path: &Path, reason: String) -> EditError {

@@ -23,6 +23,14 @@ pub(super) struct End {
     pub(super) code: Option<String>,
 }
 
+/// Takes in that another command runs in the place of a call's own.
+pub(super) fn change_command(model: &mut Model, id: Option<&CallId>, text: &str) {
+    let open = model.calls.iter_mut().find(|open| Some(&open.id) == id);
+    if let Some(OpenCell::Command(cell)) = open.map(|open| &mut open.cell) {
+        text.clone_into(&mut cell.command);
+    }
+}
+
 /// Takes in that a call runs.
 pub(super) fn begin(model: &mut Model, call: ToolCall, effect: Effect) {
     // A call that is run again outside the sandbox begins twice.

@@ -2,7 +2,7 @@
 //!
 //! The same events feed the log, so a session that is resumed is drawn by this very code.
 
-use crate::frontend::tui::asking::OpenAsk;
+use crate::frontend::tui::asking::{OpenAsk, edited_text};
 use crate::frontend::tui::cells::Cell;
 use crate::frontend::tui::cells::answer::AnswerCell;
 use crate::frontend::tui::cells::header::HeaderCell;
@@ -289,7 +289,14 @@ fn close_ask(model: &mut Model, id: AskId, answer: Answer) {
     let Some(at) = model.asks.iter().position(|ask| ask.id == id) else { return };
     let Some(ask) = model.asks.remove(at) else { return };
     // The next one begins where this one stood: its keys count from its own first frame on.
-    let about = about_ask(model, &ask);
+    let edited = match &answer {
+        Answer::Approval { edited: Some(call), .. } => edited_text(call),
+        _ => None,
+    };
+    if let Some(text) = &edited {
+        calls::change_command(model, ask.call_id.as_ref(), text);
+    }
+    let about = edited.unwrap_or_else(|| about_ask(model, &ask));
     let hunks = ask.taken.len();
     model.add(Cell::Answer(AnswerCell { about, answer, hunks }));
 }

@@ -27,6 +27,9 @@ enum Target {
 pub(super) fn take_key(model: &mut Model, key: KeyEvent) -> Vec<Cmd> {
     let (target, context) = find_target(model);
     let keymap = std::rc::Rc::clone(&model.keymap);
+    if let Some(ask) = model.asks.front_mut() {
+        ask.put_off(model.now_ms);
+    }
     let step = keymap.step(&mut model.pending_keys, key, context);
     if !matches!(step, Step::Act(Action::Quit)) {
         model.quit_pressed_ms = None;

@@ -85,7 +85,11 @@ fn text(model: &Model, ask: &OpenAsk) -> Vec<Line<'static>> {
             let rule = rule.as_deref().map(|rule| format!(" (rule {rule})")).unwrap_or_default();
             lines.extend(paragraph(sheet, Role::Dim, &format!("why it asks: {reason}{rule}")));
             if !remembers.is_empty() {
-                let text = format!("a lasting yes covers: {remembers}");
+                // A command is on the screen already, and it is covered as it is.
+                let text = match effect {
+                    Effect::Run { .. } => "a lasting yes covers exactly this".to_owned(),
+                    _ => format!("a lasting yes covers: {remembers}"),
+                };
                 lines.extend(paragraph(sheet, Role::Dim, &text));
             }
             // Where the reason quotes the model already, once is enough.
