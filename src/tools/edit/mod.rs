@@ -110,8 +110,7 @@ pub(crate) enum EditError {
 pub(crate) fn plan(mut patch: Patch, scope: &EditScope) -> Result<Planned, EditError> {
     let mut boundary = Boundary::new(scope);
     boundary.resolve_paths(&mut patch, &scope.base)?;
-    let mut reader = Reader::new();
-    let mut files = BTreeMap::new();
+    let (mut reader, mut files) = (Reader::new(), BTreeMap::new());
     for path in patch.paths(&scope.base) {
         let bytes = reader.read(&path, &|| fate_of(&path, &patch, &scope.base))?;
         files.insert(path, bytes);
