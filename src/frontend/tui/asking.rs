@@ -290,7 +290,7 @@ pub(crate) fn edited_text(call: &ToolCall) -> Option<String> {
             }
         }
         ToolPayload::LocalShell { command, .. } => Some(of_argv(command)),
-        _ => None,
+        ToolPayload::Custom { .. } => None,
     }
 }
 
