@@ -107,7 +107,6 @@ do_tmux new-session -d -s s -x 80 -y 24 -c "$project" "env PS1='\$ ' sh"
 do_tmux set-option -t s history-limit 10000
 see '$'
 start -a untrusted --driver fake --script "$here/script.jsonl"
-keep start
 
 write "fix the leap years"
 see "the first"
