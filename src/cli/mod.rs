@@ -119,7 +119,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
     } else if let Some(error) = error.downcast_ref::<StartError>() {
         (code_of_start(error), error.hint())
     } else if let Some(error) = error.downcast_ref::<ScreenError>() {
-        (ExitCode::Usage, Some(error.hint().to_owned()))
+        (ExitCode::Usage, Some(error.hint()))
     } else {
         (ExitCode::Failed, None)
     };

@@ -340,6 +340,17 @@ fn tiny_terminals_are_survived() {
 }
 
 #[test]
+fn a_mistyped_command_is_not_sent_to_a_model() {
+    let house = House::new();
+    let ended = run(house.command(["aprovals"]), Stdin::Nothing);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.stderr.contains("did you mean `gimlet approvals`?"), "{ended:?}");
+    // A word like no command is a prompt.
+    let ended = run(house.command(["simplify"]), Stdin::Nothing);
+    assert!(ended.stderr.contains("needs a terminal"), "{ended:?}");
+}
+
+#[test]
 fn without_a_terminal_it_says_what_to_do() {
     if !has_terminals() {
         return;

@@ -6,10 +6,13 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
+use clap::CommandFactory;
+
 use crate::agent::Engine;
 use crate::agent::History;
 use crate::agent::SessionSpec;
 use crate::agent::StartError;
+use crate::cli::args::Cli;
 use crate::cli::args::ResumeScreenArgs;
 use crate::cli::args::ResumeTarget;
 use crate::cli::args::SettingsArgs;
@@ -29,6 +32,7 @@ use crate::model::catalog;
 use crate::prompt::read_branch;
 use crate::protocol::Event;
 use crate::store::session_file;
+use crate::text::closest::closest;
 
 /// Threads for blocking file work; more would only cost memory.
 const BLOCKING_THREADS_MAX: usize = 4;
@@ -42,21 +46,33 @@ pub(crate) enum ScreenError {
     /// The terminal cannot move its cursor.
     #[error("the screen needs a terminal that can move its cursor; TERM is `{0}`")]
     Dumb(String),
+    /// A prompt that looks like a subcommand with a slip in it: it is not sent to a model.
+    #[error("there is no command `{word}`")]
+    Mistyped {
+        /// What was typed.
+        word: String,
+        /// What was probably meant.
+        name: String,
+    },
 }
 
 impl ScreenError {
     /// Returns what to do about it.
-    pub(crate) fn hint(&self) -> &'static str {
+    pub(crate) fn hint(&self) -> String {
         match self {
             Self::NoTerminal(_) | Self::Dumb(_) => {
-                "gimlet exec \"what to do\" works without a screen"
+                "gimlet exec \"what to do\" works without a screen".to_owned()
             }
+            Self::Mistyped { word, name } => format!(
+                "did you mean `gimlet {name}`? As a prompt, `{word}` can be typed on the screen"
+            ),
         }
     }
 }
 
 /// Runs the screen.
 pub(crate) fn run(prompt: Option<String>, settings: &SettingsArgs) -> anyhow::Result<ExitCode> {
+    check_word(prompt.as_deref())?;
     check_terminal()?;
     let config = Arc::new(load_settings(settings, false)?.resolved.config);
     drive(&config, History::New, prompt)
@@ -108,6 +124,19 @@ fn drive(
 }
 
 /// Says what is missing for a screen.
+/// Refuses a single word that is nearly a subcommand.
+fn check_word(prompt: Option<&str>) -> Result<(), ScreenError> {
+    let is_word = |text: &&str| {
+        text.len() > 3 && text.bytes().all(|it| it.is_ascii_lowercase() || it == b'-')
+    };
+    let Some(word) = prompt.filter(is_word) else { return Ok(()) };
+    let cli = Cli::command();
+    match closest(word, cli.get_subcommands().map(clap::Command::get_name)) {
+        Some(name) => Err(ScreenError::Mistyped { word: word.to_owned(), name: name.to_owned() }),
+        None => Ok(()),
+    }
+}
+
 fn check_terminal() -> Result<(), ScreenError> {
     if !std::io::stdin().is_terminal() {
         return Err(ScreenError::NoTerminal("stdin"));

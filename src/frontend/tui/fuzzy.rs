@@ -264,22 +264,6 @@ mod tests {
         assert_eq!(finder.get(found[0].index), Some("new/file_99.rs"));
     }
 
-    /// Prints what a key costs at 100,000 paths: `cargo test --lib fuzzy -- --ignored --nocapture`.
-    #[test]
-    #[ignore = "prints times"]
-    fn times() {
-        let mut finder = Finder::new();
-        for number in 0..100_000 {
-            let (a, b) = (number % 300, number / 300);
-            finder.add(&format!("crates/part{a}/src/module_{b}/file_{number}.rs"));
-        }
-        for query in ["f", "fi", "fil", "file", "file_", "file_9", "s", "cpsmf"] {
-            let start = std::time::Instant::now();
-            let found = finder.matches(query, 20).len();
-            println!("{query:8} {:6.1} ms, {found} shown", start.elapsed().as_secs_f64() * 1e3);
-        }
-    }
-
     proptest! {
         #[test]
         fn narrowing_finds_what_a_fresh_search_finds(
